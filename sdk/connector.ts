@@ -112,7 +112,7 @@ export type ReadEvent =
       readonly raw?: string
       /**
        * The whole row, by column, each value as `valueReader` of the column's type is given it, and null where there is none: so
-       * that the row can be taken once the column holds it. Absent where that cannot be said, or of a row that came.
+       * that the row can be taken once the column holds it. Absent where that cannot be said.
        */
       readonly row?: Readonly<Record<string, string | null>>
       /** The row came, with null in `column`, one of those that the request calls optional or marked: the state counts it. */

@@ -73,12 +73,15 @@ export class RowTextWriter<C extends WritableColumn> {
     const costly = faults.find(({ column }) => !column.isForgiven)
     if (costly !== undefined) return refused({ reason: costly.reason, column: costly.column.name }, raw(), key, words())
     const line = texts.map(quoted).join(',')
-    const marks = faults.length === 0 ? null : JSON.stringify(faults.map(({ column }) => column.name))
+    if (faults.length === 0) return { line: this.#marks ? `${line},` : line, rejects: [] }
+    const marks = JSON.stringify(faults.map(({ column }) => column.name))
+    const row = words()
     return {
       line: this.#marks ? `${line},${quoted(marks)}` : line,
       rejects: faults.map(({ column, reason, raw: value }) => ({
         ...{ kind: 'reject', reason, column: column.name, raw: cut(value), carried: true },
         ...(key === undefined ? {} : { key }),
+        ...(row === undefined ? {} : { row }),
       })),
     }
   }

@@ -6,6 +6,8 @@ export interface TableOfRun {
   readonly name: string
   readonly rows_read: number
   readonly rows_written: number
+  readonly rows_rejected?: number
+  readonly rows_superseded?: number | null
   readonly state: string
 }
 

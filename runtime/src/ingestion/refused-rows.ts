@@ -1,5 +1,5 @@
 /** What a source could not let be carried: counted, with the first reasons and as many rows as a quarantine holds. */
-import type { ReadEvent, TableSchema } from '@sluice/sdk'
+import { type LogicalType, type ReadEvent, type TableSchema, valueReader } from '@sluice/sdk'
 import { MAX_QUARANTINED, type RefusedRow, type WholeRow } from '../registry/quarantine.ts'
 import { toldKey } from './told-key.ts'
 
@@ -24,20 +24,22 @@ export class RefusedRows {
     return [...this.#reasons]
   }
 
-  add({ column, reason, carried = false, row, ...event }: Reject, schema: TableSchema): void {
+  /** `marks`: rows that come say which values they lack. */
+  add({ column, reason, carried = false, row, ...event }: Reject, schema: TableSchema, marks = false): void {
     if (!carried) {
       this.rejected += 1
       if (this.#reasons.size < MAX_REASONS) this.#reasons.add(column ? `${column}: ${reason}` : reason)
     }
     if (this.rows.length >= MAX_QUARANTINED.rows || this.#bytes >= MAX_QUARANTINED.bytes) return
     const { key, raw } = { key: event.key ? cutKey(event.key) : null, raw: event.raw ?? null }
-    const whole = carried ? IN_THE_TABLE : wholeRow(row, schema)
+    const whole = carried && !marks ? UNMARKED : wholeRow(row, schema)
     this.rows.push({ column, reason, key, toldKey: toldKey(key, schema), raw, carried, whole })
     this.#bytes += JSON.stringify([reason, key, raw, whole]).length
   }
 }
 
-const IN_THE_TABLE = 'the row is in the table, and only the value was left out'
+const UNMARKED =
+  'the row is in the table and does not say what it lacks, since no product uses it: the table is read whole once one does'
 const NOT_GIVEN =
   'its connector gives what is at fault, and not the row: correct it in the source and sync, or read the table whole again'
 const TOO_LONG = `the row has more than ${MAX_WHOLE_CHARS} characters: correct it in the source and sync`
@@ -48,7 +50,13 @@ function wholeRow(row: Reject['row'], { columns }: TableSchema): WholeRow | stri
   const characters = texts.reduce((sum, [name, text]) => sum + name.length + (text?.length ?? 0), 0)
   if (characters > MAX_WHOLE_CHARS) return TOO_LONG
   const json = columns.filter(({ type }) => type === 'json').map(({ name }) => name)
-  return { texts: Object.fromEntries(texts), json }
+  return { texts: Object.fromEntries(texts), json, lacks: lackingIn(row, columns) }
+}
+
+function lackingIn(row: NonNullable<Reject['row']>, columns: TableSchema['columns']): readonly string[] {
+  const isHeld = (text: string | null, type: LogicalType) => text === null || valueReader(type)(text) !== null
+  const lacking = columns.filter(({ name, type }) => Object.hasOwn(row, name) && !isHeld(row[name] ?? null, type))
+  return lacking.map(({ name }) => name)
 }
 
 function cutKey(key: NonNullable<Reject['key']>): NonNullable<Reject['key']> {

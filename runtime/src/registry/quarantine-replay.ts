@@ -10,33 +10,38 @@ export interface RowChoice {
   readonly limit: number | null
 }
 
-/** A row that was left out and can be tried again. */
+/** A row that can be tried again. */
 export interface ReplayableRow {
   readonly id: string
+  /** It is in the table, without the value. */
+  readonly carried: boolean
+  /** Whether it is among those that were chosen; others say which row of a key is the newest. */
+  readonly isChosen: boolean
   readonly whole: WholeRow
 }
 
-/** Oldest first, those of one read in its order. Values of rows are in clear. */
+/** All of the table, oldest first, those of one read in its order. Values of rows are in clear. */
 export async function replayableRows(
   db: Queryable,
   masters: MasterKeys,
   { tenant, connectionId, table }: QuarantinedTable,
   { ids, limit }: RowChoice,
 ): Promise<readonly ReplayableRow[]> {
-  const rows = await many<{ readonly id: string; readonly sealed: Buffer }>(
+  const rows = await many<Omit<ReplayableRow, 'whole'> & { readonly sealed: Buffer }>(
     db,
     'reading a quarantine',
-    `select id, sealed from quarantined_rows
-     where tenant = $1 and connection_id = $2 and table_name = $3 and replayable and sealed is not null
-       and ($4::text[] is null or id = any ($4))
-     order by created_at, place, id limit $5`,
-    [tenant, connectionId, table, ids, Math.min(limit ?? MAX_QUARANTINED.rows, MAX_QUARANTINED.rows)],
+    `select id, sealed, carried, wanted and row_number() over (partition by wanted order by created_at, place, id) <= $5
+         as "isChosen"
+     from (select *, ($4::text[] is null or id = any ($4)) as wanted from quarantined_rows
+       where tenant = $1 and connection_id = $2 and table_name = $3 and replayable and sealed is not null) q
+     order by created_at, place, id limit $6`,
+    [tenant, connectionId, table, ids, limit ?? MAX_QUARANTINED.rows, MAX_QUARANTINED.rows],
   )
   if (rows.length === 0) return []
   const key = await quarantineKey(db, masters, tenant)
-  return rows.flatMap(({ id, sealed }) => {
-    const { whole } = openRow(key, connectionId, table, id, sealed)
-    return whole === undefined ? [] : [{ id, whole }]
+  return rows.flatMap(({ sealed, ...row }) => {
+    const { whole } = openRow(key, connectionId, table, row.id, sealed)
+    return whole === undefined ? [] : [{ ...row, whole }]
   })
 }
 

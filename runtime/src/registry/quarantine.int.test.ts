@@ -46,7 +46,7 @@ const refused = (id: number | null, raw: string | null = `value ${id}`): Refused
   key: id === null ? null : { id: String(id) },
   raw,
   carried: id === 2,
-  whole: { texts: { id: String(id), n: raw }, json: [] },
+  whole: { texts: { id: String(id), n: raw }, json: [], lacks: ['n'] },
 })
 
 function save(table: QuarantinedTable, rows: readonly RefusedRow[], whole = false): Promise<void> {

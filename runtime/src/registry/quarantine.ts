@@ -32,6 +32,8 @@ export interface WholeRow {
   readonly texts: Readonly<Record<string, string | null>>
   /** The columns that were JSON: a text of these is written otherwise than one of any other type. */
   readonly json: readonly string[]
+  /** The columns that did not hold their text then, in the order of the table: a row that came says so by its marks. */
+  readonly lacks: readonly string[]
 }
 
 export interface QuarantinedRow extends Omit<RefusedRow, 'whole'> {

@@ -1,15 +1,20 @@
 /** Whether rows that were put aside can be carried by the columns of today, and how they are written then. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Column, type LogicalType, type TableSchema, type ValueReader, valueReader } from '@sluice/sdk'
+import type { WholeRow } from '../../registry/quarantine.ts'
 import type { ReplayableRow, StillRefused } from '../../registry/quarantine-replay.ts'
 
 export interface JudgedRows {
-  /** CSV: the row's place in `ids`, then a cell for each column. */
+  /** CSV: what `OWN_COLUMNS` name, then a cell for each column of the table. */
   readonly csv: string
-  /** In the order of the rows. */
-  readonly ids: readonly string[]
+  /** By the places of the rows. */
+  readonly rows: readonly ReplayableRow[]
+  /** Of those that were chosen. */
   readonly refused: readonly StillRefused[]
 }
+
+/** Before the columns of the table; no source has columns of these names. */
+export const OWN_COLUMNS = { place: '  place  ', chosen: '  chosen  ', lacks: '  lacks  ' } as const
 
 interface ReadColumn {
   readonly name: string
@@ -28,17 +33,19 @@ export async function judgeRows(
   signal: AbortSignal,
 ): Promise<JudgedRows> {
   const read = columns.map((column) => readColumn(column, primaryKey))
-  const ids: string[] = []
+  const able: ReplayableRow[] = []
   const lines: string[] = []
   const refused: StillRefused[] = []
   for (const row of rows) {
     await nextTurn()
     signal.throwIfAborted()
     const found = judge(row, read)
-    if (typeof found === 'string') lines.push(`"${ids.push(row.id) - 1}",${found}\n`)
-    else refused.push({ id: row.id, ...found })
+    if (typeof found === 'string') {
+      const own = [able.push(row) - 1, row.isChosen, row.carried ? JSON.stringify(row.whole.lacks) : null]
+      lines.push(`${own.map(quoted).join(',')},${found}\n`)
+    } else if (row.isChosen) refused.push({ id: row.id, ...found })
   }
-  return { csv: lines.join(''), ids, refused }
+  return { csv: lines.join(''), rows: able, refused }
 }
 
 const readColumn = ({ name, type }: Column, primaryKey: readonly string[]): ReadColumn => ({
@@ -48,7 +55,7 @@ const readColumn = ({ name, type }: Column, primaryKey: readonly string[]): Read
 function judge({ whole }: ReplayableRow, columns: readonly ReadColumn[]): string | Omit<StillRefused, 'id'> {
   const cells: string[] = []
   for (const { name, type, isKey, reader } of columns) {
-    const text = Object.hasOwn(whole.texts, name) ? (whole.texts[name] ?? null) : null
+    const text = textIn(whole, name)
     if (text === null) {
       if (isKey) return { column: name, reason: 'it is missing' }
       cells.push('')
@@ -57,9 +64,15 @@ function judge({ whole }: ReplayableRow, columns: readonly ReadColumn[]): string
     if ((type === 'json') !== whole.json.includes(name)) return { column: name, reason: OTHERWISE_WRITTEN }
     const cell = reader(text)
     if (cell === null) return { column: name, reason: `it is no ${type}` }
-    cells.push(`"${cell.replaceAll('"', '""')}"`)
+    cells.push(quoted(cell))
   }
   return cells.join(',')
 }
+
+const textIn = ({ texts }: WholeRow, name: string): string | null =>
+  Object.hasOwn(texts, name) ? (texts[name] ?? null) : null
+
+const quoted = (value: string | number | boolean | null): string =>
+  value === null ? '' : `"${String(value).replaceAll('"', '""')}"`
 
 const OTHERWISE_WRITTEN = 'the column is json now and was not, or was and is not: how its source wrote it is not kept'

@@ -4,8 +4,8 @@
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { engineTable, hasMarks, type Scan, type StagedCommit, type TableState } from '@sluice/iceberg'
-import type { Connector, DiscoveredTable, TableSchema } from '@sluice/sdk'
+import { engineTable, hasMarks, MARKS, type Scan, type StagedCommit, type TableState } from '@sluice/iceberg'
+import type { Column, Connector, DiscoveredTable, TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { rawTable } from '../../materializer/inputs.ts'
@@ -59,13 +59,15 @@ export async function replayTable(request: ReplayRequest, deps: IngestionDeps): 
   const rows = await replayableRows(deps.pool, deps.masters, place, choice)
   const judged = await judgeRows(rows, target.schema, signal)
   await deps.faultPoint('replay.judged')
-  const merged = judged.ids.length === 0 ? NOTHING : await merge(request, target, judged, deps)
+  const isOpen = judged.rows.some(({ isChosen }) => isChosen)
+  const merged = isOpen ? await merge(request, target, judged, deps) : NOTHING
   await deps.faultPoint('replay.applied')
   const refused = [...judged.refused, ...merged.refused]
   const gone = [...merged.applied, ...merged.superseded]
-  if (gone.length + refused.length !== rows.length) throw new Error('a row of a quarantine has got lost')
+  const read = rows.filter(({ isChosen }) => isChosen).length
+  if (gone.length + refused.length !== read) throw new Error('a row of a quarantine has got lost')
   const replayed = {
-    read: rows.length,
+    read,
     applied: merged.applied.length,
     superseded: merged.superseded.length,
     refused: refused.length,
@@ -120,13 +122,16 @@ async function targetOf({ run, table, description }: ReplayRequest, deps: Ingest
   checkSchemaChange(changes, { onSchemaChange: mode.onSchemaChange, ref })
   // What is compared is to be of one type in both.
   const compared = [...primaryKey, cursorColumn]
-  const isComparable = compared.every((name) => {
-    const now = schema.columns.find((column) => column.name === name)?.type
-    return now !== undefined && base.schema.fields.some((field) => field.name === name && field.type === now)
-  })
-  if (!isComparable) throw replayUnsupported(table.name, 'retyped')
+  const isComparable = (name: string) =>
+    schema.columns.some((column) => column.name === name && isAsBefore(base)(column))
+  if (!compared.every(isComparable)) throw replayUnsupported(table.name, 'retyped')
   return { mode: { ...mode, cursorColumn }, base, scan, schema }
 }
+
+const isAsBefore =
+  ({ schema }: TableState) =>
+  ({ name, type }: Column): boolean =>
+    schema.fields.some((field) => field.name === name && field.type === type)
 
 interface Merged {
   readonly commit: StagedCommit | null
@@ -153,8 +158,10 @@ async function merge(
     const limits = { ...deps.limits, room: await deps.checkStorage(run.connection.tenant) }
     const marks = hasMarks(scan.summary)
     const request: VerdictRequest = {
-      ...{ file, schema, marks, cursorColumn: mode.cursorColumn, rows: judged.ids.length, sweeps: keys !== null },
+      ...{ file, schema, marks, cursorColumn: mode.cursorColumn, rows: judged.rows.length, sweeps: keys !== null },
+      unchanged: new Set(schema.columns.filter(isAsBefore(base)).map(({ name }) => name)),
     }
+    const fields = marks ? [...base.schema.fields, MARKS] : base.schema.fields
     const { written, removed, removedFrom, results } = await deps.lake.merge(
       {
         base,
@@ -163,7 +170,7 @@ async function merge(
         rows: keepsTypes(scan, schema) ? 'keep' : 'rewrite',
         key: schema.primaryKey,
         job: {
-          tables: [engineTable(scan, [BASE], base.schema)],
+          tables: [engineTable(scan, [BASE], { ...base.schema, fields })],
           ...(keys === null ? {} : { csvInput: { name: KEYS, columns: keys.schema.columns, source: keys.rows } }),
           steps: verdictSteps(request),
           readPaths: [file],
@@ -175,7 +182,7 @@ async function merge(
       },
       signal,
     )
-    const verdicts = (results[0]?.rows ?? []).map(([place, verdict]) => verdictOf(judged, place, verdict))
+    const verdicts = (results[0]?.rows ?? []).flatMap(([place, verdict]) => verdictOf(judged, place, verdict))
     const told = settle(verdicts, keys?.outcome().rejected ?? 0)
     if (told.applied.length === 0) return { ...told, commit: null }
     const commit = await deps.lake.stage(
@@ -188,7 +195,7 @@ async function merge(
         removedFrom,
         files: written.files,
         writeId: written.writeId,
-        summary: summaryOf(run, scan.summary, told),
+        summary: summaryOf(run, scan.summary, told, leftOut(judged, told)),
       },
       signal,
     )
@@ -213,16 +220,22 @@ async function keysOf(
   throw replayUnsupported(table.name, 'retyped')
 }
 
-function verdictOf({ ids }: JudgedRows, place: unknown, verdict: unknown): readonly [string, Verdict] {
-  const id = ids[Number(place)]
+interface Judged {
+  readonly id: string
+  readonly verdict: Verdict
+}
+
+function verdictOf({ rows }: JudgedRows, place: unknown, verdict: unknown): readonly Judged[] {
+  const row = rows[Number(place)]
   const known = VERDICTS.find((one) => one === verdict)
-  if (id === undefined || known === undefined) throw new Error('the engine judged what it was not given')
-  return [id, known]
+  if (row === undefined || known === undefined) throw new Error('the engine judged what it was not given')
+  return row.isChosen ? [{ id: row.id, verdict: known }] : []
 }
 
 /** Where the source could not tell all its keys, one that is missing may be among those. */
-function settle(verdicts: readonly (readonly [string, Verdict])[], untold: number): Omit<Merged, 'commit'> {
-  const of = (...wanted: readonly Verdict[]) => verdicts.flatMap(([id, one]) => (wanted.includes(one) ? [id] : []))
+function settle(verdicts: readonly Judged[], untold: number): Omit<Merged, 'commit'> {
+  const of = (...wanted: readonly Verdict[]) =>
+    verdicts.flatMap(({ id, verdict }) => (wanted.includes(verdict) ? [id] : []))
   const stays = (reason: string) => (id: string) => ({ id, column: null, reason })
   const unknown = untold > 0 ? of('gone').map(stays(UNTOLD)) : []
   return {
@@ -236,14 +249,21 @@ const SAME_CURSOR =
   'the table has a row of its key with the same cursor, and which of both is newer cannot be told: discard this one, or read the table whole again'
 const UNTOLD = 'whether the source still has the row is not known: it could not tell the keys of all its rows'
 
+/** How many rows the table lacks no more: those that came without a value were never counted as lacking. */
+function leftOut({ rows }: JudgedRows, { applied, superseded }: Pick<Merged, 'applied' | 'superseded'>): number {
+  const gone = new Set([...applied, ...superseded])
+  return rows.filter(({ id, carried }) => !carried && gone.has(id)).length
+}
+
 /** What the snapshot before says of the source is true of this one: nothing was read of it. */
 function summaryOf(
   { lease }: IngestionRun,
   before: Scan['summary'],
-  { applied, superseded }: Pick<Merged, 'applied' | 'superseded'>,
+  { applied }: Pick<Merged, 'applied'>,
+  arrived: number,
 ): Scan['summary'] {
   const own = Object.entries(before).filter(([name]) => name.startsWith('sluice.'))
-  const lacking = Number(before[ROWS_REJECTED] ?? 0) - applied.length - superseded.length
+  const lacking = Number(before[ROWS_REJECTED] ?? 0) - arrived
   return {
     ...Object.fromEntries(own),
     ...faultsSummary({ withoutValue: [], rejectedFor: [] }, before),
