@@ -107,7 +107,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(housekeeping|large-product|live-source|postgresql-log|pushed-rows|s3-files-walls).stack.test.ts',
+      'test/!(housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -143,6 +143,8 @@ export const SUITES: readonly Suite[] = [
   },
   // Rows that are pushed, under kills.
   { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 160 },
+  // Rows that were put aside and are tried again, under kills.
+  { name: 'replayed', servers: [], tests: ['test/replayed-rows.stack.test.ts'], expectedSeconds: 200 },
   // The connector for MariaDB on a server, and what one that means ill can do to a runtime.
   {
     name: 'mariadb',

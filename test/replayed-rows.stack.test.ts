@@ -241,11 +241,16 @@ async function check(account: Account, source: string, when: string): Promise<vo
 }
 
 const SOURCES = [
-  { source: 'swept', deletes: 'deletes: key_sweep', sweeps: true },
-  { source: 'kept', deletes: 'deletes: unseen, deletes_reason: files are moved away', sweeps: false },
+  { source: 'swept', deletes: 'deletes: key_sweep', sweeps: true, points: REPLAY_FAULT_POINTS },
+  {
+    source: 'kept',
+    deletes: 'deletes: unseen, deletes_reason: files are moved away',
+    sweeps: false,
+    points: ['replay.committed'],
+  },
 ] as const
 
-for (const { source, deletes, sweeps } of SOURCES) {
+for (const { source, deletes, sweeps, points } of SOURCES) {
   describe(`rows put aside of a source whose rows are ${source}`, () => {
     const account = new Account(sweeps)
 
@@ -289,7 +294,7 @@ for (const { source, deletes, sweeps } of SOURCES) {
       )
       account.holdsTexts = true
       await check(account, source, 'settings of other types are of the same source')
-      for (const point of REPLAY_FAULT_POINTS) {
+      for (const point of points) {
         await runtime.stop()
         await start(`${point}@1`)
         const limit = 3 + any(4)

@@ -130,7 +130,10 @@ async function follow(sweeps: boolean) {
       openConnector: async () => connector,
       readsAtOneMoment: () => false,
       productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
-      checkStorage: async () => ({ bytes: Number.MAX_SAFE_INTEGER, exceeded: () => new SluiceError('QUOTA', 'x', { code: 'x' }) }),
+      checkStorage: async () => ({
+        bytes: Number.MAX_SAFE_INTEGER,
+        exceeded: () => new SluiceError('QUOTA', 'x', { code: 'x' }),
+      }),
       scratchDirectory: lake.dir,
     } as unknown as IngestionDeps
     try {
@@ -213,7 +216,8 @@ for (const sweeps of [true, false]) {
         for (const [rank, row] of rows.toSorted(newest).entries()) {
           const before = held.get(id)
           if (!chosen.has(row)) continue
-          if (rank > 0 || (sweeps && !source.keys.has(id)) || (before && (row.at ?? -1) < (before.at ?? -1))) done.add(row)
+          if (rank > 0 || (sweeps && !source.keys.has(id)) || (before && (row.at ?? -1) < (before.at ?? -1)))
+            done.add(row)
           else if (before === undefined || before.at !== row.at) {
             done.add(row)
             held.set(id, row)

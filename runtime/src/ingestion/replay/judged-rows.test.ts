@@ -20,9 +20,7 @@ test('a row is read by the columns of today, as connectors read it', async () =>
   assert.deepEqual(await judged({ id: '7', v: 'x' }, 'decimal(3,1)'), [
     { id: 'qrn_1', column: 'v', reason: 'it is no decimal(3,1)' },
   ])
-  assert.deepEqual(await judged({ id: null, v: '1' }, 'long'), [
-    { id: 'qrn_1', column: 'id', reason: 'it is missing' },
-  ])
+  assert.deepEqual(await judged({ id: null, v: '1' }, 'long'), [{ id: 'qrn_1', column: 'id', reason: 'it is missing' }])
 })
 
 test('a text that was written as JSON is no text of another type, and none is taken for JSON', async () => {
