@@ -254,6 +254,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   createApplicationKey: { name: 'none', products: ['none'] },
   createNotificationTarget: { kind: 'webhook', name: 'none', url: 'none' },
   createRawGrant: { subject: {} },
+  discardQuarantine: { table: 'public.none' },
   createProduct: { name: 'pg_x', namespace: 'pg_x', archetype: 'aggregate' },
   updateProduct: { description: 'as it was' },
   deployProduct: { version: '9.9.9', dry_run: true },

@@ -80,6 +80,7 @@ test('rows are kept until they are read again, by key or with all others', async
     'createdAt',
     'id',
     'key',
+    'lost',
     'raw',
     'reason',
     'runId',

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { quarantineOf } from '../../operations/connections/quarantine.ts'
-import { discardQuarantine, replayQuarantine } from '../../operations/connections/replay.ts'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { discardQuarantine, replayQuarantine } from '../../operations/products/quarantine-replay.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import { MAX_QUARANTINED, type QuarantinedRow } from '../../registry/quarantine.ts'
 import type { Cursors } from '../cursor.ts'

@@ -10,12 +10,12 @@ import { actorOf } from '../../registry/actor.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { type RowChoice, removeQuarantined, tablesOfRows } from '../../registry/quarantine-replay.ts'
 import { enqueueRun, queuedRunLike, type Run } from '../../registry/runs.ts'
+import { connectionOf } from '../connections/connections.ts'
+import { rawTableForbidden } from '../connections/quarantine.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
-import { ingestedTables } from '../products/ingested-tables.ts'
-import { readersOf } from '../products/input-reads.ts'
 import { mayReadRaw, rawReader } from '../rights/raw-rights.ts'
-import { connectionOf } from './connections.ts'
-import { rawTableForbidden } from './quarantine.ts'
+import { ingestedTables } from './ingested-tables.ts'
+import { readersOf } from './input-reads.ts'
 
 export interface WantedReplay extends RowChoice {
   /** `schema.table`; null: every table that has rows to try again. */
