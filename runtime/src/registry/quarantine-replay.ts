@@ -13,6 +13,8 @@ export interface RowChoice {
 /** A row that can be tried again. */
 export interface ReplayableRow {
   readonly id: string
+  /** At fault by the last try. */
+  readonly column: string | null
   /** It is in the table, without the value. */
   readonly carried: boolean
   /** Whether it is among those that were chosen; others say which row of a key is the newest. */
@@ -30,7 +32,7 @@ export async function replayableRows(
   const rows = await many<Omit<ReplayableRow, 'whole'> & { readonly sealed: Buffer }>(
     db,
     'reading a quarantine',
-    `select id, sealed, carried, wanted and row_number() over (partition by wanted order by created_at, place, id) <= $5
+    `select id, sealed, column_name as "column", carried, wanted and row_number() over (partition by wanted order by created_at, place, id) <= $5
          as "isChosen"
      from (select *, ($4::text[] is null or id = any ($4)) as wanted from quarantined_rows
        where tenant = $1 and connection_id = $2 and table_name = $3 and replayable and sealed is not null) q

@@ -9,7 +9,7 @@ const judged = async (texts: Record<string, string | null>, v: LogicalType, more
     { name: 'v', type: v, nullable: true },
   ] as const
   const whole = { texts, json: [], lacks: ['v'], ...more }
-  const row = { id: 'qrn_1', carried: false, isChosen: true, whole }
+  const row = { id: 'qrn_1', column: 'v', carried: false, isChosen: true, whole }
   const { csv, refused } = await judgeRows([row], { columns, primaryKey: ['id'] }, AbortSignal.timeout(60_000))
   return csv === '' ? refused : csv
 }
@@ -20,6 +20,8 @@ test('a row is read by the columns of today, as connectors read it', async () =>
   assert.deepEqual(await judged({ id: '7', v: 'x' }, 'decimal(3,1)'), [
     { id: 'qrn_1', column: 'v', reason: 'it is no decimal(3,1)' },
   ])
+  const both = [{ id: 'qrn_1', column: 'v', reason: 'it is no long' }]
+  assert.deepEqual(await judged({ id: 'x', v: 'x' }, 'long'), both, 'of two faults its own')
   assert.deepEqual(await judged({ id: null, v: '1' }, 'long'), [{ id: 'qrn_1', column: 'id', reason: 'it is missing' }])
 })
 

@@ -52,21 +52,20 @@ const readColumn = ({ name, type }: Column, primaryKey: readonly string[]): Read
   ...{ name, type, isKey: primaryKey.includes(name), reader: valueReader(type) },
 })
 
-function judge({ whole }: ReplayableRow, columns: readonly ReadColumn[]): string | Omit<StillRefused, 'id'> {
+/** Of several faults its own is told, where it is one still: each value that was put aside is listed by itself. */
+function judge({ whole, column }: ReplayableRow, columns: readonly ReadColumn[]): string | Omit<StillRefused, 'id'> {
   const cells: string[] = []
+  const faults: Omit<StillRefused, 'id'>[] = []
   for (const { name, type, isKey, reader } of columns) {
     const text = textIn(whole, name)
-    if (text === null) {
-      if (isKey) return { column: name, reason: 'it is missing' }
-      cells.push('')
-      continue
-    }
-    if ((type === 'json') !== whole.json.includes(name)) return { column: name, reason: OTHERWISE_WRITTEN }
-    const cell = reader(text)
-    if (cell === null) return { column: name, reason: `it is no ${type}` }
-    cells.push(quoted(cell))
+    const cell = text === null ? null : reader(text)
+    if (text === null && isKey) faults.push({ column: name, reason: 'it is missing' })
+    else if (text !== null && (type === 'json') !== whole.json.includes(name))
+      faults.push({ column: name, reason: OTHERWISE_WRITTEN })
+    else if (text !== null && cell === null) faults.push({ column: name, reason: `it is no ${type}` })
+    else cells.push(quoted(cell))
   }
-  return cells.join(',')
+  return faults.find((fault) => fault.column === column) ?? faults[0] ?? cells.join(',')
 }
 
 const textIn = ({ texts }: WholeRow, name: string): string | null =>
