@@ -110,6 +110,11 @@ export type ReadEvent =
       readonly key?: Readonly<Record<string, string | null>>
       /** What cannot be carried, in the source's own words: the value of `column`, or the whole row. It may be cut. */
       readonly raw?: string
+      /**
+       * The whole row, by column, each value as `valueReader` of the column's type is given it, and null where there is none: so
+       * that the row can be taken once the column holds it. Absent where that cannot be said.
+       */
+      readonly row?: Readonly<Record<string, string | null>>
       /** The row came, with null in `column`, one of those that the request calls optional or marked: the state counts it. */
       readonly carried?: boolean
     }

@@ -46,6 +46,16 @@ export const PUSH_FAULT_POINTS = [
   'push.committed',
 ] as const
 
+/** Of a run that tries rows of quarantines again. */
+export const REPLAY_FAULT_POINTS = [
+  'replay.claimed',
+  'replay.judged',
+  'replay.applied',
+  'replay.before-commit',
+  'replay.committed',
+  'replay.before-finish',
+] as const
+
 /** Of a rollback's run. */
 export const ROLLBACK_FAULT_POINTS = ['rollback.before-commit', 'rollback.after-commit'] as const
 

@@ -6,6 +6,8 @@ import { appendEvent } from './events/outbox.ts'
 import { makeWave } from './ingestion/make-wave.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { productProgress } from './ingestion/product-progress.ts'
+import { replayOf } from './ingestion/replay/replay-input.ts'
+import { runReplay } from './ingestion/replay/run-replay.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { isWorthRetrying, type RunPlace, Worker } from './ingestion/worker.ts'
 import { askForJobs } from './jobs/claims.ts'
@@ -74,7 +76,10 @@ async function execute(
   const ingestion = ingestionDeps(platform, deps)
   if (run.kind === 'ingestion') {
     const connection = await findConnection(platform.pool, run.tenant, run.connectionId as string)
-    return connection ? runIngestion({ connection, lease, signal, toTransforms }, ingestion) : {}
+    if (connection === null) return {}
+    const replay = replayOf(run)
+    const about = { connection, lease, signal, toTransforms }
+    return replay === null ? runIngestion(about, ingestion) : runReplay(about, replay, ingestion)
   }
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
   if (!product) return {}

@@ -66,6 +66,7 @@ import { previewRoutes } from './http/routes/preview.ts'
 import { productDocumentRoutes } from './http/routes/product-document.ts'
 import { productRoutes } from './http/routes/products.ts'
 import { pushRoutes } from './http/routes/push.ts'
+import { quarantineRoutes } from './http/routes/quarantine.ts'
 import { queryRoutes } from './http/routes/query.ts'
 import { rawGrantRoutes } from './http/routes/raw-grants.ts'
 import { readDeps, readRoutes } from './http/routes/reads.ts'
@@ -417,6 +418,7 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
   const own: readonly Route[] = [
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
+    ...quarantineRoutes(platform, cursors),
     ...pushRoutes(platform, container.resolve(TOKENS.threads)),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),

@@ -32,9 +32,13 @@ export interface RowTexts<C> {
   readonly faults: readonly { readonly column: C; readonly reason: string; readonly raw: string }[]
   /** Absent where a part of it is not known. */
   readonly key: KeyOfRow | undefined
+  /** What was found, before it was told whether the columns hold it. Absent where nobody could look, or it is no text. */
+  words(): Readonly<Record<string, string | null>> | undefined
 }
 
 const MAX_RAW_CHARACTERS = 2000
+/** The runtime keeps no larger row. */
+const MAX_WORDS_CHARACTERS = 16 * 1024
 
 export class RowTextWriter<C extends WritableColumn> {
   readonly #columns: readonly C[]
@@ -61,22 +65,39 @@ export class RowTextWriter<C extends WritableColumn> {
         faults.push({ column, reason: `it is no ${column.type}`, raw: found instanceof Misfit ? found.text : found })
       else if (text === null && !column.nullable) faults.push({ column, reason: 'it is missing', raw: '' })
     }
-    return { texts, faults, key: this.#keyOf(texts) }
+    return { texts, faults, key: this.#keyOf(texts), words: () => this.#wordsOf(find) }
   }
 
   /** `raw`: the row as it came, for who looks at what was refused. */
-  write({ texts, faults, key }: RowTexts<C>, raw: () => string): WrittenRow {
+  write({ texts, faults, key, words }: RowTexts<C>, raw: () => string): WrittenRow {
     const costly = faults.find(({ column }) => !column.isForgiven)
-    if (costly !== undefined) return refused({ reason: costly.reason, column: costly.column.name }, raw(), key)
+    if (costly !== undefined) return refused({ reason: costly.reason, column: costly.column.name }, raw(), key, words())
     const line = texts.map(quoted).join(',')
-    const marks = faults.length === 0 ? null : JSON.stringify(faults.map(({ column }) => column.name))
+    if (faults.length === 0) return { line: this.#marks ? `${line},` : line, rejects: [] }
+    const marks = JSON.stringify(faults.map(({ column }) => column.name))
+    const row = words()
     return {
       line: this.#marks ? `${line},${quoted(marks)}` : line,
       rejects: faults.map(({ column, reason, raw: value }) => ({
         ...{ kind: 'reject', reason, column: column.name, raw: cut(value), carried: true },
         ...(key === undefined ? {} : { key }),
+        ...(row === undefined ? {} : { row }),
       })),
     }
+  }
+
+  #wordsOf(find: (column: C, place: number) => string | Misfit | null | undefined) {
+    const parts: [string, string | null][] = []
+    let characters = 0
+    for (const [place, column] of this.#columns.entries()) {
+      const found = find(column, place)
+      if (found === undefined || found instanceof Misfit) return undefined
+      characters += column.name.length + (found?.length ?? 0)
+      // A text that is not well formed would come to the runtime as another.
+      if (characters > MAX_WORDS_CHARACTERS || found?.isWellFormed() === false) return undefined
+      parts.push([column.name, found])
+    }
+    return Object.fromEntries(parts)
   }
 
   #keyOf(texts: readonly (string | null)[]): KeyOfRow | undefined {
@@ -94,8 +115,10 @@ export function refused(
   fault: { readonly reason: string; readonly column: string | null },
   raw: string,
   key?: KeyOfRow,
+  row?: Readonly<Record<string, string | null>>,
 ): WrittenRow {
-  return { line: null, rejects: [{ kind: 'reject', ...fault, raw: cut(raw), ...(key === undefined ? {} : { key }) }] }
+  const which = { ...(key === undefined ? {} : { key }), ...(row === undefined ? {} : { row }) }
+  return { line: null, rejects: [{ kind: 'reject', ...fault, raw: cut(raw), ...which }] }
 }
 
 /** Of a row that holds more than the columns which were found out, and would lose it unseen. */

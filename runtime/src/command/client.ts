@@ -176,7 +176,7 @@ async function allPages(request: Client['request'], path: string): Promise<unkno
   const items: unknown[] = []
   let cursor = ''
   for (;;) {
-    const page = (await request('GET', `${path}?limit=${PAGE}${cursor}`)) as Page
+    const page = (await request('GET', `${path}${path.includes('?') ? '&' : '?'}limit=${PAGE}${cursor}`)) as Page
     items.push(...page.data)
     if (page.next_cursor === null) return items
     cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`

@@ -80,6 +80,9 @@ it('knows of each command how many words it takes, by its usage', () => {
   for (const [name, { usage }] of Object.entries(ALL)) assert.ok(usage.startsWith(name), name)
   const several = counts.filter(([, count]) => count !== 1 && count !== 0)
   assert.deepEqual(several, [
+    ['quarantine list', 2],
+    ['quarantine replay', Number.POSITIVE_INFINITY],
+    ['quarantine discard', Number.POSITIVE_INFINITY],
     ['dbt import', 2],
     ['grant remove', 2],
     ['webhook create', 2],

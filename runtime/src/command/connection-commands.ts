@@ -36,16 +36,6 @@ interface DiscoverAnswer {
   }[]
 }
 
-interface QuarantinedAnswer {
-  readonly table: string
-  readonly column: string | null
-  readonly reason: string
-  readonly key: Readonly<Record<string, string | null>> | null
-  readonly raw: string | null
-  readonly carried?: boolean
-  readonly created_at: string
-}
-
 interface LagAnswer {
   readonly next_run_at: string | null
   readonly breaker: string | null
@@ -226,29 +216,6 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
       const none = `No deployed product reads from it, so that a sync reads nothing.`
       const tables = rows.length === 0 ? none : textTable(['table', 'read', 'age', 'last read', 'at'], rows)
       return `${tables}\n${next}${lag.breaker === 'open' ? ' It waits after failures.' : ''}`
-    },
-  },
-  'connection quarantine': {
-    usage: 'connection quarantine NAME [--table schema.table]',
-    summary: 'rows that could not be carried, newest first, of the tables that you may read',
-    flags: { table: 'of this table alone' },
-    remote: true,
-    async run(call) {
-      const { table } = call.args.flags
-      const query = table === undefined ? '' : `?table=${encodeURIComponent(String(table))}`
-      const path = `${pathOf(segment(call, 0, 'NAME'))}/quarantine${query}`
-      const found = (await (await call.client()).list(path)) as QuarantinedAnswer[]
-      if (call.args.flags['json']) return found
-      const rows = found.map((one) => [
-        one.created_at,
-        one.table,
-        one.column,
-        one.key === null ? null : JSON.stringify(one.key),
-        one.raw,
-        one.carried ? 'the value' : 'the row',
-        one.reason,
-      ])
-      return textTable(['at', 'table', 'column', 'key', 'value', 'left out', 'reason'], rows)
     },
   },
   'connection delete': {

@@ -31,6 +31,7 @@ import { NOTIFICATION_COMMANDS } from './notification-commands.ts'
 import { printOut } from './output.ts'
 import { PLUGIN_COMMANDS } from './plugin-commands.ts'
 import { PRODUCT_COMMANDS } from './product-commands.ts'
+import { QUARANTINE_COMMANDS } from './quarantine-commands.ts'
 import { QUERY_COMMANDS } from './query-command.ts'
 import { ownVersion } from './release.ts'
 import { RUN_COMMANDS } from './run-commands.ts'
@@ -65,6 +66,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...TOKEN_COMMANDS,
   ...TENANT_COMMANDS,
   ...CONNECTION_COMMANDS,
+  ...QUARANTINE_COMMANDS,
   ...PRODUCT_COMMANDS,
   ...APPLY_COMMANDS,
   ...DEV_COMMANDS,

@@ -73,12 +73,20 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
   },
 }
 
-/** What is shown of a run of the connection that was just queued: at its end, unless nobody waits. */
-async function queuedRun(call: CommandCall, connection: string, answer: unknown): Promise<unknown> {
+/**
+ * What is shown of a run that was just queued: at its end, unless nobody waits. `connection`: that it reads; `none`: what is said of a run
+ * without tables.
+ */
+export async function queuedRun(
+  call: CommandCall,
+  connection: string | null,
+  answer: unknown,
+  none?: string,
+): Promise<unknown> {
   const queued = answer as RunAnswer
   if (call.args.flags['no-wait']) return call.args.flags['json'] ? queued : `The run ${queued.id} is queued.`
-  const expected = await expectedRows(call, connection)
-  return shownRun(call, await followRun(await call.client(), queued.id, expected))
+  const expected = connection === null ? null : await expectedRows(call, connection)
+  return shownRun(call, await followRun(await call.client(), queued.id, expected), none)
 }
 
 async function asked(call: CommandCall, what: 'cancel' | 'retry'): Promise<unknown> {
@@ -94,16 +102,24 @@ async function newestRuns(call: CommandCall): Promise<unknown> {
   return textTable(['run', 'kind', 'trigger', 'state', 'created'], rows)
 }
 
-export function shownRun(call: CommandCall, run: RunAnswer): unknown {
+const NO_TABLE = 'Nothing was ingested: no deployed product reads from this connection.'
+
+export function shownRun(call: CommandCall, run: RunAnswer, none = NO_TABLE): unknown {
   if (call.args.flags['json']) return run
-  if (run.tables.length === 0) return 'Nothing was ingested: no deployed product reads from this connection.'
+  if (run.tables.length === 0) return none
   const products = run.products.map(productLine)
   return [tablesOf(run), ...products, ...checkLines(run)].filter((part) => part !== '').join('\n')
 }
 
 function tablesOf(run: RunAnswer): string {
-  const rows = run.tables.map(({ name, state, rows_read, rows_written }) => [name, state, rows_read, rows_written])
-  return rows.length === 0 ? '' : textTable(TABLES, rows)
+  if (run.tables.length === 0) return ''
+  const own = run.tables.map(({ name, state, rows_read, rows_written }) => [name, state, rows_read, rows_written])
+  if (run.replay !== true) return textTable(TABLES, own)
+  const more = run.tables.map(({ rows_superseded, rows_rejected }) => [rows_superseded ?? 0, rows_rejected ?? 0])
+  return textTable(
+    [...TABLES, 'superseded', 'stay'],
+    own.map((row, at) => [...row, ...(more[at] ?? [])]),
+  )
 }
 
 /** What the source believes it has; without it there is no time left to show. */

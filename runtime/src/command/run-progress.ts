@@ -6,6 +6,8 @@ export interface TableOfRun {
   readonly name: string
   readonly rows_read: number
   readonly rows_written: number
+  readonly rows_rejected?: number
+  readonly rows_superseded?: number | null
   readonly state: string
 }
 
@@ -33,6 +35,8 @@ export interface StoreOfRun {
 export interface RunAnswer {
   readonly id: string
   readonly state: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
+  /** It tries rows of a quarantine again. */
+  readonly replay?: boolean
   readonly tables: readonly TableOfRun[]
   readonly products: readonly ProductOfRun[]
   /** The product that is being made. */

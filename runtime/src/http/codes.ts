@@ -174,6 +174,16 @@ export const ERROR_CODES = {
     title: 'Nothing to read again',
     remedy: 'Push the rows once more; rows of a key take the place of its former ones.',
   },
+  replay_unsupported: {
+    status: 422,
+    title: 'Quarantine not replayable',
+    remedy: 'Sync the connection, or read the table whole again: sluice backfill.',
+  },
+  quarantined_row_not_found: {
+    status: 404,
+    title: 'No such row in quarantine',
+    remedy: 'List the quarantine again.',
+  },
   connection_not_found: { status: 404, title: 'No such connection', remedy: 'Check the id or the name.' },
   product_not_found: { status: 404, title: 'No such product', remedy: 'Check the id, the name, or namespace.name.' },
   ingestion_not_found: { status: 404, title: 'No such ingestion run', remedy: 'Check the id.' },

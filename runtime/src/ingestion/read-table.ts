@@ -84,7 +84,7 @@ export async function readTable(
           const { column } = event
           if (column === null || !optional.has(column)) throw brokenConnector('it left out a value')
           withoutValue.set(column, (withoutValue.get(column) ?? 0) + 1)
-          refused.add(event, schema)
+          refused.add(event, schema, marks)
         } else if (event.kind === 'reject') {
           const { column } = event
           if (column !== null && columns.has(column) && !optional.has(column)) rejectedFor.add(column)

@@ -24,7 +24,7 @@ import { checkRun, type RunLease } from '../registry/run-claims.ts'
 import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
 import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type LoadedTable, loadTable, SweepHeld, takesIncrements } from './load-table.ts'
-import { about, makeWave, type WaveDeps } from './make-wave.ts'
+import { about, makeWave, type Wave, type WaveDeps } from './make-wave.ts'
 import type { ProductOutcome } from './product-outcome.ts'
 import { ingestPushed } from './push/ingest-pushed.ts'
 import { PUSH_TYPE } from './push/settings.ts'
@@ -85,16 +85,26 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   const tables = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
   if (tables.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
   const failures = await ingestTables(run, tables, products, deps)
+  const wave = await makeFollowers(run, products, failures, deps)
+  await deps.faultPoint('ingestion.before-finish')
+  const [error] = [...failures.values(), ...wave.errors]
+  if (error !== undefined) throw error
+  return { products: wave.outcomes }
+}
+
+/** Those that follow what was done to their tables. `failures`: tables that are as they were, since they could not be read. */
+export async function makeFollowers(
+  run: IngestionRun,
+  products: readonly DeployedProduct[],
+  failures: ReadonlyMap<string, unknown>,
+  deps: IngestionDeps,
+): Promise<Wave> {
   const followers = products.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
   const unread = ({ manifests }: DeployedProduct) =>
     inputTables(run, manifests).find((table) => failures.has(table.name))?.name ?? null
-  const wave = await makeWave(run, followers, { unread, done: [] }, deps)
-  await deps.faultPoint('ingestion.before-finish')
-  const [error] = [...failures.values(), ...wave.errors]
-  if (error !== undefined) throw error
-  return { products: wave.outcomes }
+  return makeWave(run, followers, { unread, done: [] }, deps)
 }
 
 /** How often the tables of a run are begun at another instant before each is read as of its own. */
@@ -153,7 +163,7 @@ async function ingestTables(
   return failures
 }
 
-function inputTables(run: IngestionRun, manifests: ManifestSet): readonly SourceTable[] {
+export function inputTables(run: IngestionRun, manifests: ManifestSet): readonly SourceTable[] {
   return tablesOf(manifests.inputs.filter((input) => input.connection === run.connection.name))
 }
 
@@ -431,7 +441,12 @@ const whoLacksIt = ({ marks }: ReadOutcome): string =>
  * The key of every row, in the source's words, and its cursor: what an incremental read does not bring, and a row that is
  * gone cannot. A cursor that cannot be carried is left out.
  */
-function readKeys(connector: Connector, table: SourceTable, mode: ReadMode, signal: AbortSignal): Promise<TableRead> {
+export function readKeys(
+  connector: Connector,
+  table: SourceTable,
+  mode: ReadMode,
+  signal: AbortSignal,
+): Promise<TableRead> {
   const { primaryKey, cursorColumn } = mode
   const cursor = cursorColumn === null || primaryKey.includes(cursorColumn) ? [] : [cursorColumn]
   return readTable(
@@ -452,7 +467,7 @@ function readKeys(connector: Connector, table: SourceTable, mode: ReadMode, sign
 }
 
 /** How a table is read, and why. */
-function chosen(table: SourceTable, { mode, reason, cursorColumn, deletes, deletesReason }: ReadMode) {
+export function chosen(table: SourceTable, { mode, reason, cursorColumn, deletes, deletesReason }: ReadMode) {
   return { name: table.name, mode, modeReason: reason, cursor: cursorColumn, deletes, deletesReason }
 }
 
@@ -485,7 +500,12 @@ function progressReporter(run: IngestionRun, table: SourceTable, mode: ReadMode,
   }
 }
 
-async function reportFailure(run: IngestionRun, name: string, error: unknown, deps: IngestionDeps): Promise<void> {
+export async function reportFailure(
+  run: IngestionRun,
+  name: string,
+  error: unknown,
+  deps: IngestionDeps,
+): Promise<void> {
   const recorded = recordedError(error)
   await saveTableProgress(deps.pool, run.lease, {
     name,

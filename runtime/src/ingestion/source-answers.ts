@@ -120,13 +120,14 @@ function schemaEvent(event: Fields): ReadEvent {
 }
 
 function rejectEvent(event: Fields): RejectEvent {
-  const { column, key, raw, carried } = event
+  const { column, key, raw, row, carried } = event
   return {
     kind: 'reject',
     reason: textIn(event, 'reason'),
     column: column === null ? null : nameIn(event, 'column'),
     ...(key === undefined ? {} : { key: checkedKey(key) }),
     ...(raw === undefined ? {} : { raw: textIn(event, 'raw') }),
+    ...(row === undefined ? {} : { row: checkedRow(row) }),
     ...(carried === undefined ? {} : { carried: booleanIn(event, 'carried') }),
   }
 }
@@ -146,6 +147,17 @@ export function wholeKey(value: unknown): NonNullable<RejectEvent['key']> {
       return [checkedName(name, 'a key'), text]
     }),
   )
+}
+
+/** How long it is, whoever keeps it judges. */
+function checkedRow(value: unknown): NonNullable<RejectEvent['row']> {
+  const entries = Object.entries(fieldsOf(value, 'a row'))
+  if (entries.length > MAX_COLUMNS) throw new BrokenAnswer('a row has too many columns')
+  for (const [name, text] of entries) {
+    checkedName(name, 'a row')
+    if (text !== null && typeof text !== 'string') throw new BrokenAnswer('a row holds what is no text')
+  }
+  return Object.fromEntries(entries) as NonNullable<RejectEvent['row']>
 }
 
 function checkedState(value: unknown): ConnectorState {

@@ -43,6 +43,7 @@ import { pastEpochsTables } from './migrations/081-past-epochs.ts'
 import { exportsTable } from './migrations/083-exports.ts'
 import { backfills } from './migrations/084-backfills.ts'
 import { servicePasswordsTable } from './migrations/085-service-passwords.ts'
+import { quarantineReplay } from './migrations/086-quarantine-replay.ts'
 import { webhooks } from './migrations/087-webhooks.ts'
 
 /**
@@ -96,6 +97,7 @@ export const registryMigrations: MigrationList = {
     pastEpochsTables,
     exportsTable,
     servicePasswordsTable,
+    quarantineReplay,
     webhooks,
   ],
 }

@@ -46,6 +46,7 @@ const refused = (id: number | null, raw: string | null = `value ${id}`): Refused
   key: id === null ? null : { id: String(id) },
   raw,
   carried: id === 2,
+  whole: { texts: { id: String(id), n: raw }, json: [], lacks: ['n'] },
 })
 
 function save(table: QuarantinedTable, rows: readonly RefusedRow[], whole = false): Promise<void> {
@@ -79,6 +80,7 @@ test('rows are kept until they are read again, by key or with all others', async
     'createdAt',
     'id',
     'key',
+    'lost',
     'raw',
     'reason',
     'runId',

@@ -22,10 +22,24 @@ export interface RefusedRow {
   readonly raw: string | null
   /** The row came all the same, without the value. */
   readonly carried: boolean
+  /** With it the row can be tried again; a text: why it cannot. */
+  readonly whole: WholeRow | string
 }
 
-export interface QuarantinedRow extends RefusedRow {
+/** A row as its source has it, before it was told whether the columns hold it. */
+export interface WholeRow {
+  /** By column, as `valueReader` is given it; null where there is none. */
+  readonly texts: Readonly<Record<string, string | null>>
+  /** The columns that were JSON: a text of these is written otherwise than one of any other type. */
+  readonly json: readonly string[]
+  /** The columns that did not hold their text then, in the order of the table: a row that came says so by its marks. */
+  readonly lacks: readonly string[]
+}
+
+export interface QuarantinedRow extends Omit<RefusedRow, 'whole'> {
   readonly id: string
+  /** Null where it can be tried again. */
+  readonly lost: string | null
   readonly table: string
   readonly runId: string
   readonly createdAt: Date
@@ -40,6 +54,8 @@ export interface QuarantinedTable {
 
 /** Of one table. */
 export const MAX_QUARANTINED = { rows: 1_000, bytes: 1024 * 1024 }
+
+const OF_BEFORE = 'it was put aside by a release that kept no whole rows: sync or read the table whole again'
 
 /**
  * Adds what a read has left out. `whole`: the read brought every row, so that those of former reads go; else those of the
@@ -72,10 +88,10 @@ export async function saveQuarantine(
     tx,
     'keeping rows that cannot be carried',
     `insert into quarantined_rows (id, tenant, connection_id, table_name, run_id, column_name, reason, sealed, key_digest,
-       carried)
-     select r.id, $1, $2, $3, $4, r.column_name, r.reason, r.sealed, r.key_digest, r.carried
-     from unnest($5::text[], $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::boolean[])
-       as r(id, column_name, reason, sealed, key_digest, carried)`,
+       carried, replayable, lost, place)
+     select r.id, $1, $2, $3, $4, r.column_name, r.reason, r.sealed, r.key_digest, r.carried, r.lost is null, r.lost, r.place
+     from unnest($5::text[], $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::boolean[], $11::text[], $12::integer[])
+       as r(id, column_name, reason, sealed, key_digest, carried, lost, place)`,
     [
       tenant,
       connectionId,
@@ -87,6 +103,8 @@ export async function saveQuarantine(
       rows.map((row, index) => sealedValues(key, connectionId, table, ids[index] as string, row)),
       digests,
       rows.map(({ carried }) => carried),
+      rows.map(({ whole: kept }) => (typeof kept === 'string' ? kept : null)),
+      rows.map((_, place) => place),
     ],
   )
   await change(
@@ -110,10 +128,12 @@ export async function listQuarantine(
   page: PageRequest,
 ): Promise<Page<QuarantinedRow>> {
   const parameters = pageParameters(page)
-  const rows = await many<Omit<QuarantinedRow, 'key' | 'raw'> & { readonly sealed: Buffer | null }>(
+  const rows = await many<
+    Omit<QuarantinedRow, 'key' | 'raw'> & { readonly sealed: Buffer | null; readonly replayable: boolean }
+  >(
     db,
     'listing a quarantine',
-    `select id, table_name as "table", run_id as "runId", column_name as "column", reason, carried, sealed,
+    `select id, table_name as "table", run_id as "runId", column_name as "column", reason, carried, sealed, replayable, lost,
        created_at as "createdAt"
      from quarantined_rows
      where tenant = $4 and connection_id = $5 and table_name = any ($6)
@@ -124,8 +144,9 @@ export async function listQuarantine(
   const { items, next } = toPage(rows, parameters, (row) => row)
   const key = items.length === 0 ? null : await quarantineKey(db, masters, tenant)
   return {
-    items: items.map(({ sealed, ...row }) => ({
+    items: items.map(({ sealed, replayable, lost, ...row }) => ({
       ...row,
+      lost: replayable ? null : (lost ?? OF_BEFORE),
       ...(sealed === null || key === null
         ? { key: null, raw: null }
         : openedValues(key, connectionId, row.table, row.id, sealed)),
@@ -157,7 +178,7 @@ export function pruneQuarantine(db: Queryable, days: number, limit: number): Pro
 }
 
 /** Of the key that no rotation replaces, and that goes with the tenant. */
-async function quarantineKey(db: Queryable, masters: MasterKeys, tenant: string): Promise<Buffer> {
+export async function quarantineKey(db: Queryable, masters: MasterKeys, tenant: string): Promise<Buffer> {
   const { key } = await tenantKey(db, masters, tenant, 'mask', 1)
   return Buffer.from(hkdfSync('sha256', key, tenant, 'quarantine', KEY_BYTES))
 }
@@ -170,12 +191,19 @@ function digestOf(key: Buffer, connectionId: string, table: string, row: NonNull
 }
 
 function sealedValues(key: Buffer, connectionId: string, table: string, id: string, row: RefusedRow): Buffer | null {
-  if (row.key === null && row.raw === null) return null
-  const text = JSON.stringify({ key: row.toldKey ?? row.key, raw: row.raw })
+  const whole = typeof row.whole === 'string' ? {} : { whole: row.whole }
+  if (row.key === null && row.raw === null && typeof row.whole === 'string') return null
+  const text = JSON.stringify({ key: row.toldKey ?? row.key, raw: row.raw, ...whole })
   return seal(key, Buffer.from(text), ['quarantine', connectionId, table, id])
 }
 
-function openedValues(key: Buffer, connectionId: string, table: string, id: string, sealed: Buffer) {
+function openedValues(...sealed: Parameters<typeof openRow>): Pick<RefusedRow, 'key' | 'raw'> {
+  const { key, raw } = openRow(...sealed)
+  return { key, raw }
+}
+
+/** What was sealed of a row. `whole`: of one that can be tried again. */
+export function openRow(key: Buffer, connectionId: string, table: string, id: string, sealed: Buffer) {
   const text = unseal(key, sealed, ['quarantine', connectionId, table, id]).toString('utf8')
-  return JSON.parse(text) as Pick<RefusedRow, 'key' | 'raw'>
+  return JSON.parse(text) as Pick<RefusedRow, 'key' | 'raw'> & { readonly whole?: WholeRow }
 }

@@ -21,6 +21,8 @@ export interface TableProgress {
   readonly rowsRejected: number
   /** Rows that were gone at the source, by a read of its keys; null where none was made. */
   readonly rowsRemoved: number | null
+  /** Of a run that tries rows of a quarantine again: those that newer ones have taken the place of. Absent or null of any other. */
+  readonly rowsSuperseded?: number | null
   readonly bytes: number
   /** Where the next read goes on, in words. */
   readonly cursor: string | null
@@ -37,7 +39,7 @@ const TABLE_COLUMNS = `t.name, t.mode, t.state, t.rows_read as "rowsRead", t.row
   ${REJECTED} as "rowsRejected",
   t.cursor, t.error, t.mode_reason as "modeReason", case t.mode when 'cdc' then 'log' else t.deletes end as deletes,
   t.deletes_reason as "deletesReason",
-  t.rows_removed as "rowsRemoved"`
+  t.rows_removed as "rowsRemoved", t.rows_superseded as "rowsSuperseded"`
 
 /** Sets a table's numbers. The tables are listed in the order in which they were first reported. */
 export async function saveTableProgress(
@@ -50,15 +52,15 @@ export async function saveTableProgress(
     db,
     'recording progress',
     `insert into run_tables (run_id, name, position, mode, state, rows_read, rows_written, bytes, cursor, error,
-       mode_reason, deletes, deletes_reason, rows_removed, read_at, rows_rejected)
+       mode_reason, deletes, deletes_reason, rows_removed, read_at, rows_rejected, rows_superseded)
      select $1, $3, (select count(*) from run_tables where run_id = $1), $4, $5, $6, $7, $8, $9, $10::jsonb,
-       $11, $12, $13, $14, $15, $16
+       $11, $12, $13, $14, $15, $16, $17
      where ${STILL_MINE}
      on conflict (run_id, name) do update set mode = excluded.mode, state = excluded.state,
        rows_read = excluded.rows_read, rows_written = excluded.rows_written, bytes = excluded.bytes,
        cursor = excluded.cursor, error = excluded.error, mode_reason = excluded.mode_reason,
        deletes = excluded.deletes, deletes_reason = excluded.deletes_reason, rows_removed = excluded.rows_removed,
-       read_at = excluded.read_at, rows_rejected = excluded.rows_rejected, updated_at = now()
+       read_at = excluded.read_at, rows_rejected = excluded.rows_rejected, rows_superseded = excluded.rows_superseded, updated_at = now()
      returning name`,
     [
       lease.runId,
@@ -78,6 +80,7 @@ export async function saveTableProgress(
       table.rowsRemoved,
       table.readAt ?? null,
       table.rowsRejected,
+      table.rowsSuperseded ?? null,
     ],
   )
   if (row === null) throw fenced()
@@ -112,6 +115,9 @@ export interface LastRead extends TableProgress {
   readonly readAt: Date
 }
 
+/** Rows that are tried again are of the source as it was: nothing of it was read. */
+const READS = `not r.input ? 'replay'`
+
 /** Of each of these tables the newest read that was committed. */
 export function lastReads(db: Queryable, connectionId: string, names: readonly string[]): Promise<LastRead[]> {
   return many<LastRead>(
@@ -119,7 +125,7 @@ export function lastReads(db: Queryable, connectionId: string, names: readonly s
     'reading progress',
     `select distinct on (t.name) ${TABLE_COLUMNS}, t.run_id as "runId", coalesce(t.read_at, t.updated_at) as "readAt"
      from run_tables t join runs r on r.id = t.run_id
-     where r.connection_id = $1 and t.name = any ($2) and t.state = 'succeeded'
+     where r.connection_id = $1 and t.name = any ($2) and t.state = 'succeeded' and ${READS}
      order by t.name, t.updated_at desc`,
     [connectionId, names],
   )
@@ -148,7 +154,7 @@ export async function tableReads(
   const newest = (
     more: string,
   ) => `select t.*, r.id as of_run from runs r join run_tables t on t.run_id = r.id and t.name = wanted.name
-    where r.connection_id = $1 and ($3::timestamptz is null or t.updated_at > $3) ${more} order by r.created_at desc, r.id desc limit 1`
+    where r.connection_id = $1 and ${READS} and ($3::timestamptz is null or t.updated_at > $3) ${more} order by r.created_at desc, r.id desc limit 1`
   const rows = await many<{
     readonly name: string
     readonly readAt: Date | null

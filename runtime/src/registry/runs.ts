@@ -142,7 +142,7 @@ export async function holdQueue(tx: Transaction, id: string): Promise<void> {
 
 /**
  * A run of the same target that has not begun: it will see everything that is there when it begins. Rollbacks see
- * nothing but the past, and do not count. Where there is none, nobody else queues one until the transaction ends.
+ * nothing but the past, and runs that try rows again read no source: both do not count. Where there is none, nobody else queues one until the transaction ends.
  */
 export async function queuedRunOf(
   tx: Transaction,
@@ -154,8 +154,25 @@ export async function queuedRunOf(
     tx,
     'looking for a queued run',
     `select ${RUN_COLUMNS} from runs where ${column} = $1 and state = 'queued' and not cancel_requested and trigger <> 'rollback'
+       and not input ? 'replay'
      order by created_at limit 1`,
     [id],
+  )
+}
+
+/** A run of the connection that has not begun and was asked for with the same input. As `queuedRunOf`. */
+export async function queuedRunLike(
+  tx: Transaction,
+  { connectionId, input }: { readonly connectionId: string; readonly input: Readonly<Record<string, unknown>> },
+): Promise<Run | null> {
+  await holdQueue(tx, connectionId)
+  return maybeOne<Run>(
+    tx,
+    'looking for a queued run',
+    `select ${RUN_COLUMNS} from runs
+     where connection_id = $1 and state = 'queued' and not cancel_requested and input = $2::jsonb
+     order by created_at limit 1`,
+    [connectionId, json(input)],
   )
 }
 

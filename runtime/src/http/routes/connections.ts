@@ -8,7 +8,6 @@ import {
   syncConnection,
   testConnection,
 } from '../../operations/connections/connections.ts'
-import { quarantineOf } from '../../operations/connections/quarantine.ts'
 import { type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { backfillConnection, withdrawBackfill } from '../../operations/products/backfill.ts'
@@ -17,20 +16,11 @@ import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
 import { listConnections } from '../../registry/connections.ts'
 import type { PageRequest } from '../../registry/paging.ts'
-import type { QuarantinedRow } from '../../registry/quarantine.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
-import {
-  ConnectionLag,
-  Connection as ConnectionShape,
-  Discovery,
-  pageOf,
-  QuarantinedRow as QuarantinedRowShape,
-  Run,
-  TestReport,
-} from './resources.ts'
+import { ConnectionLag, Connection as ConnectionShape, Discovery, pageOf, Run, TestReport } from './resources.ts'
 import { scheduleJson } from './schedules.ts'
 import {
   ConnectionRequest,
@@ -237,28 +227,6 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
     }),
     defineRoute({
       method: 'GET',
-      path: '/api/v1/connections/{connection_id}/quarantine',
-      name: 'listQuarantine',
-      summary: 'Rows and values that could not be carried, newest first',
-      description:
-        'Of the tables that the caller may read raw. Of each the newest 1,000 at most, and 1 MiB; until the table is read whole again, or upkeep.quarantine_days have passed. Nothing has to be replayed: a row that was corrected in the source comes with the next sync (in a view that is read incrementally, if its cursor column has changed, too), and one whose column no product uses any more, or has another type, with the next read of the whole table, which the next sync then is. `mode: full` in inputs.yaml reads it whole each time.',
-      tags,
-      auth: 'tenant',
-      params: Params,
-      query: Type.Object(
-        { ...Page.properties, table: Type.Optional(Type.String({ maxLength: 1024, description: 'schema.table' })) },
-        { additionalProperties: false },
-      ),
-      responses: { 200: { description: 'A page of rows.', schema: pageOf(QuarantinedRowShape) } },
-      errors: ['connection_not_found', 'raw_table_forbidden'],
-      handler(call) {
-        const table = call.query.table ?? null
-        const read = (page: PageRequest) => quarantineOf(platform, call, call.params.connection_id, table, page)
-        return listReply(call, cursors, 'quarantine', read, quarantinedJson)
-      },
-    }),
-    defineRoute({
-      method: 'GET',
       path: '/api/v1/connections/{connection_id}/lag',
       name: 'getConnectionLag',
       summary: 'How far the tables of a connection are behind their source',
@@ -337,10 +305,6 @@ const scheduledJson = ({ connection, scheduled, capture }: ScheduledConnection) 
   log: capture && captureJson(capture),
   ...scheduleJson(scheduled),
 })
-
-function quarantinedJson({ id, table, column, reason, key, raw, carried, runId, createdAt }: QuarantinedRow) {
-  return { id, table, column, reason, key, raw, carried, run_id: runId, created_at: createdAt.toISOString() }
-}
 
 function lagJson({ connection, scheduled, now, tables, capture }: Lag) {
   const { next_run_at, last_run, schedule_state } = scheduleJson(scheduled)

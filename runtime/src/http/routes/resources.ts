@@ -627,6 +627,10 @@ const runFields = {
   product_id: nullable(text()),
   state: oneOf(RUN_STATES),
   trigger: oneOf(RUN_TRIGGERS),
+  replay: Type.Boolean({
+    description:
+      'It tries rows of a quarantine again and reads none of the source: rows_read of a table is the sum of rows_written, rows_superseded and rows_rejected.',
+  }),
   attempt: count(),
   tables: Type.Array(
     Type.Object({
@@ -641,6 +645,11 @@ const runFields = {
         'Left out of the table, because they cannot be carried; those that are left out of some products alone are told by the check rows_carried of these. The quarantine of the connection lists them. The next power of ten, for who may not read the raw table.',
       ),
       rows_removed: nullable(count('Rows that were gone, by a read of the keys; null: none was made.')),
+      rows_superseded: nullable(
+        count(
+          'Rows that left the quarantine for good, because the table has a newer one of their key or the source none. Null: of a run that tries no rows again. The next power of ten, for who may not read the raw table.',
+        ),
+      ),
       bytes: nullable(count('Null: for who may not read the raw table.')),
       state: oneOf(['pending', 'running', 'succeeded', 'failed']),
       cursor: nullable(text()),
@@ -751,6 +760,8 @@ export const QuarantinedRow = Type.Object(
       description:
         'The row came all the same, with null in the column: products that use the column are made without the row.',
     }),
+    replayable: Type.Boolean({ description: 'The row is kept as a whole, so that it can be tried again.' }),
+    not_replayable_reason: nullable(text('Null where it can be.')),
     run_id: text('The run that left the row, or the value, out.'),
     created_at: time(),
   },

@@ -1,5 +1,6 @@
 /** Resources as JSON, and the schemas of requests. Times are RFC 3339 UTC; ids are opaque. */
 import { Type } from 'typebox'
+import { replayOf } from '../../ingestion/replay/replay-input.ts'
 import type { ShownRows } from '../../operations/products/violating-rows.ts'
 import { MAX_LABELS } from '../../operations/queries/training-labels.ts'
 import { MAX_FEATURES, MAX_KEY_COLUMNS } from '../../operations/queries/training-set.ts'
@@ -523,6 +524,7 @@ export function runJson(run: Run, tables: readonly SeenTable[]) {
     product_id: run.productId,
     state: run.state,
     trigger: run.trigger,
+    replay: replayOf(run) !== null,
     attempt: run.attempt,
     tables: tables.map((table) => ({
       name: table.name,
@@ -534,6 +536,7 @@ export function runJson(run: Run, tables: readonly SeenTable[]) {
       rows_written: table.rowsWritten,
       rows_rejected: table.rowsRejected,
       rows_removed: table.rowsRemoved,
+      rows_superseded: table.rowsSuperseded ?? null,
       bytes: table.bytes,
       state: table.state,
       cursor: table.cursor,

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { TableRef } from '@sluice/iceberg'
 import type { CheckReport, Connector, ConnectorPlugin, DiscoveredTable } from '@sluice/sdk'
-import { SluiceError } from '@sluice/sdk'
+import { isLogicalType, SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
@@ -195,12 +195,27 @@ const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 /**
  * A list of tables says which of them are read. A map says of what each is made, as of which files: with another entry in
- * place of one that was there, the rows of a name would be others, and rights to it would be rights to these.
+ * place of one that was there, the rows of a name would be others, and rights to it would be rights to these. Where nothing but
+ * types of its columns is another, they are the same rows, and what could not be carried may be now.
  */
 function leadsElsewhere(name: string, before: unknown, after: unknown): boolean {
-  if (!SAME_SOURCE.test(name)) return true
-  if (!isMap(before)) return false
-  return Object.keys(before).some((entry) => !isMap(after) || !isDeepStrictEqual(before[entry], after[entry]))
+  const [was, is] = [untyped(before), untyped(after)]
+  if (!SAME_SOURCE.test(name)) return !isDeepStrictEqual(was, is)
+  if (!isMap(was)) return false
+  return Object.keys(was).some((entry) => !isMap(is) || !isDeepStrictEqual(was[entry], is[entry]))
+}
+
+/** A map of entries without the types of their columns. */
+function untyped(setting: unknown): unknown {
+  if (!isMap(setting)) return setting
+  const isTyped = (column: unknown) =>
+    isMap(column) && typeof column['type'] === 'string' && isLogicalType(column['type'])
+  const bare = (column: unknown) => (isTyped(column) ? { ...(column as object), type: null } : column)
+  const entries = Object.entries(setting).map(([name, entry]) => {
+    const columns = isMap(entry) ? entry['columns'] : undefined
+    return [name, Array.isArray(columns) ? { ...(entry as object), columns: columns.map(bare) } : entry] as const
+  })
+  return Object.fromEntries(entries)
 }
 
 function changedSettings(connection: Connection, open: Readonly<Record<string, unknown>>): readonly string[] {

@@ -21,7 +21,7 @@ export async function quarantineOf(
   requireMember(call.principal)
   const { pool, masters } = platform
   const connection = await connectionOf(platform, call.tenant, reference)
-  if (table !== null && !(await mayReadRaw(platform, call, connection, table))) throw notReadable(table)
+  if (table !== null && !(await mayReadRaw(platform, call, connection, table))) throw rawTableForbidden(table)
   const mayRead = rawReader(platform, call.principal, call.tenant)
   const known = table === null ? await quarantinedTables(pool, connection.id) : [table]
   const rights = await Promise.all(known.map((name) => mayRead(connection.id, name)))
@@ -29,7 +29,7 @@ export async function quarantineOf(
   return listQuarantine(pool, masters, { tenant: call.tenant, connectionId: connection.id, tables }, page)
 }
 
-function notReadable(table: string): SluiceError {
+export function rawTableForbidden(table: string): SluiceError {
   return new SluiceError('PERMISSION', `you may not read the raw table ${table}`, {
     code: 'raw_table_forbidden',
     remedy: 'Ask the creator of the connection for a grant on the table.',

@@ -80,7 +80,7 @@ type MayRead = (connectionId: string, table: string) => Promise<boolean>
 export async function seenTables(run: Run, tables: readonly TableProgress[], mayRead: MayRead): Promise<SeenTable[]> {
   return Promise.all(
     tables.map(async (table) => {
-      const { rowsRead, rowsWritten, rowsRejected, rowsRemoved } = table
+      const { rowsRead, rowsWritten, rowsRejected, rowsRemoved, rowsSuperseded = null } = table
       if (run.connectionId === null || (await mayRead(run.connectionId, table.name))) return table
       const removed = rowsRemoved === null ? null : stepOf(rowsRemoved)
       return {
@@ -89,6 +89,7 @@ export async function seenTables(run: Run, tables: readonly TableProgress[], may
         rowsWritten: stepOf(rowsWritten),
         rowsRejected: stepOf(rowsRejected),
         rowsRemoved: removed,
+        rowsSuperseded: rowsSuperseded === null ? null : stepOf(rowsSuperseded),
         bytes: null,
       }
     }),

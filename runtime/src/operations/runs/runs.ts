@@ -2,8 +2,9 @@
 import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
+import { replayOf } from '../../ingestion/replay/replay-input.ts'
 import { actorOf } from '../../registry/actor.ts'
-import { cancelRun, enqueueRun, findRun, queuedRunOf, type Run } from '../../registry/runs.ts'
+import { cancelRun, enqueueRun, findRun, queuedRunLike, queuedRunOf, type Run } from '../../registry/runs.ts'
 import { endRollback, rollbackOf } from '../deploy/rollback.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
 
@@ -60,8 +61,13 @@ export async function retryRun(platform: Platform, call: TenantCall, id: string,
       ? ({ kind: 'ingestion', connectionId: former.connectionId as string } as const)
       : ({ kind: 'materialization', productId: former.productId as string } as const)
   return inTransaction(platform.pool, async (tx) => {
-    const waiting = await queuedRunOf(tx, target)
-    const run = waiting ?? (await enqueueRun(tx, { ...base, ...target }))
+    const replay = replayOf(former)
+    const input = { replay }
+    const waiting =
+      replay !== null && target.kind === 'ingestion'
+        ? await queuedRunLike(tx, { ...target, input })
+        : await queuedRunOf(tx, target)
+    const run = waiting ?? (await enqueueRun(tx, { ...base, ...target, ...(replay === null ? {} : { input }) }))
     if (waiting === null) await audited(tx, call, call.tenant, 'run.retry', { type: 'run', id }, { run: run.id })
     await keep(tx, run)
     return run

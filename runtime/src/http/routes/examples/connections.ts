@@ -151,10 +151,22 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
         key: { id: '42' },
         raw: '0044-03-15 BC',
         carried: false,
+        replayable: true,
+        not_replayable_reason: null,
         run_id: RUN_ID,
         created_at: at('08:15:01'),
       }),
     },
+  },
+  replayQuarantine: {
+    params,
+    body: { table: 'public.customers', limit: 100 },
+    answers: { 202: { ...queued('ingestion'), replay: true } },
+  },
+  discardQuarantine: {
+    params,
+    body: { table: 'public.customers', ids: ['qrn_5b0d0c7a1f2e3d4c5b6a7980'] },
+    answers: { 200: { discarded: 1 } },
   },
   createRawGrant: {
     params,
