@@ -214,6 +214,7 @@ describe('a lease', () => {
       deletes: 'implied',
       deletesReason: null,
       rowsRemoved: null,
+      rowsSuperseded: null,
       state: 'running',
       rowsRead: 5,
       rowsWritten: 1,
