@@ -11,6 +11,7 @@ const ALL = [
   '.github/**',
   'acceptance/**',
   'bench/**',
+  'clients/**',
   'conformance-tests/**',
   'deploy/**',
   'docs/**',
@@ -43,11 +44,14 @@ const ALL = [
   'tsconfig.json',
 ]
 
+/** Files of the repository that the list does not name: a copy would lack them. */
+export async function unnamedFiles(): Promise<readonly string[]> {
+  const named = new Set(await filesOf(ROOT, ALL))
+  return (await filesOf(ROOT)).filter((file) => !named.has(file))
+}
+
 /** Gives the folder. Throws where the repository has files that the list does not name. */
 export async function copyOfRepository(target: string): Promise<string> {
-  const files = await filesOf(ROOT, ALL)
-  const named = new Set(files)
-  const others = (await filesOf(ROOT)).filter((file) => !named.has(file))
-  assert.deepEqual(others, [], 'test/packages/copy.ts names all folders and files of the root')
-  return copyRepository(ROOT, files, target)
+  assert.deepEqual(await unnamedFiles(), [], 'test/packages/copy.ts names all folders and files of the root')
+  return copyRepository(ROOT, await filesOf(ROOT, ALL), target)
 }
