@@ -378,7 +378,9 @@ describe('policy', () => {
     await ok(owner.send(`/api/v1/application-keys/${own.id}`, { method: 'DELETE' }))
     await changed(`UPDATE hook_people SET city = 'revoked' WHERE id = 7`)
     await until('it has ended', async () => (await hook(made)).state === 'ended')
-    assert.equal((await hook(made)).reason, 'webhook_key_ended')
+    // A try that was under way when the key went finds that its right has ended; one after it finds no key.
+    const { reason } = await hook(made)
+    assert.ok(reason === 'webhook_key_ended' || reason === 'right_ended', reason)
     assert.equal(to.deliveries.length, count)
     await drop(made)
   })
