@@ -365,7 +365,9 @@ describe('policy', () => {
       () => to.resets >= 1 && to.epochs.at(-1) === epoch,
     )
     assert.equal(to.state, await shownTo(owner))
-    assert.doesNotMatch(to.state, /city|later|dead/)
+    // By its column: a pseudonym may have any hexadecimal word in it.
+    const cities = new Set(JSON.parse(to.state).map(([, , city]: readonly string[]) => city))
+    assert.deepEqual([...cities], ['[redacted]'])
     await drop(made)
   })
 
