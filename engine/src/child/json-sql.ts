@@ -23,7 +23,7 @@ const MAX_LISTS = 10
 export function jsonOf(type: DuckDBType, sql: string, flavour: JsonFlavour, depth = 0): string {
   if (depth > MAX_LISTS) throw tooNested()
   if (type.typeId === DuckDBTypeId.VARCHAR && type.alias === 'JSON') return jsonText(sql, flavour)
-  return scalar(type, sql, quoted) ?? nested(type, sql, flavour, depth) ?? text(`(${sql})::VARCHAR`)
+  return scalar(type, sql, 'quoted') ?? nested(type, sql, flavour, depth) ?? text(`(${sql})::VARCHAR`)
 }
 
 function tooNested(): SluiceError {
@@ -38,11 +38,15 @@ export function jsonOrNull(type: DuckDBType, sql: string, flavour: JsonFlavour, 
   return `coalesce(${jsonOf(type, sql, flavour, depth)}, 'null')`
 }
 
-/** How the text of a value stands in its line, where JSON has no literal for it. */
-type Marked = (sql: string) => string
+/** How the text of a value stands in its line where JSON has no literal for it: in quotes, or as it is. */
+type Form = 'quoted' | 'bare'
 
-/** @param told the expression of a text → of the same in quotes, or as it is */
-function scalar(type: DuckDBType, sql: string, told: Marked): string | null {
+function inForm(sql: string, form: Form): string {
+  return form === 'quoted' ? `'"' || (${sql}) || '"'` : `(${sql})::VARCHAR`
+}
+
+function scalar(type: DuckDBType, sql: string, form: Form): string | null {
+  const told = (text: string) => inForm(text, form)
   switch (type.typeId) {
     case DuckDBTypeId.BOOLEAN:
     case DuckDBTypeId.TINYINT:
@@ -57,7 +61,7 @@ function scalar(type: DuckDBType, sql: string, told: Marked): string | null {
     case DuckDBTypeId.HUGEINT:
     case DuckDBTypeId.UHUGEINT:
       // Without quotes all are told alike.
-      if (told === asItIs) return `(${sql})::VARCHAR`
+      if (form === 'bare') return `(${sql})::VARCHAR`
       return `CASE WHEN (${sql}) BETWEEN -${MAX_SAFE} AND ${MAX_SAFE} THEN (${sql})::VARCHAR ELSE ${told(sql)} END`
     case DuckDBTypeId.FLOAT:
     case DuckDBTypeId.DOUBLE:
@@ -73,7 +77,7 @@ function scalar(type: DuckDBType, sql: string, told: Marked): string | null {
     case DuckDBTypeId.BLOB:
       return told(`to_base64(${sql})`)
     default:
-      return time(type, sql, told)
+      return time(type, sql, form)
   }
 }
 
@@ -126,7 +130,9 @@ function decimalText(type: DuckDBDecimalType, sql: string): string {
 }
 
 const MAX_SAFE = Number.MAX_SAFE_INTEGER
-function time(type: DuckDBType, sql: string, told: Marked): string | null {
+
+function time(type: DuckDBType, sql: string, form: Form): string | null {
+  const told = (text: string) => inForm(text, form)
   switch (type.typeId) {
     case DuckDBTypeId.DATE:
       return told(inEra(sql, "DATE '0001-01-01'", `(${sql})::VARCHAR`, '-%m-%d'))
@@ -245,19 +251,11 @@ function text(sql: string): string {
   return `to_json(${sql})::VARCHAR`
 }
 
-function quoted(sql: string): string {
-  return `'"' || (${sql}) || '"'`
-}
-
-function asItIs(sql: string): string {
-  return `(${sql})::VARCHAR`
-}
-
 /** A CSV field's text: the JSON form without its quotes, nested values as JSON. */
 export function csvCell(type: DuckDBType, sql: string): string {
   if (isText(type)) return `(${sql})::VARCHAR`
   if (NESTED.has(type.typeId)) return jsonOf(type, sql, 'json')
-  return scalar(type, sql, asItIs) ?? asItIs(sql)
+  return scalar(type, sql, 'bare') ?? inForm(sql, 'bare')
 }
 
 /** True where a field is quoted even if it need not be, so that the empty text is not taken for null. */
