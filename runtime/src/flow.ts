@@ -86,6 +86,12 @@ export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly authorization: string | null
 }
 
+/** A part of a file: from byte `from` to byte `to`, both included. */
+export interface ByteRange {
+  readonly from: number
+  readonly to: number
+}
+
 /** The body of a request that is not read before its handler runs. Its bytes are bounded by whoever reads them. */
 export interface BodyStream {
   /** Of the request; names in lower case. */

@@ -1,11 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { ByteRange } from '../flow.ts'
 import { refuse } from './problem.ts'
-
-/** `from` to `to`, both of them asked for. */
-export interface ByteRange {
-  readonly from: number
-  readonly to: number
-}
 
 /** Fifteen digits are exact as numbers; a file that needs more is longer than any. */
 const RANGE = /^bytes=[ \t]*(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))[ \t]*$/i

@@ -4,8 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { AuthenticatedCall, Call, KeyOperation, TenantCall } from '../flow.ts'
-import type { ByteRange } from './byte-range.ts'
+import type { AuthenticatedCall, ByteRange, Call, KeyOperation, TenantCall } from '../flow.ts'
 import type { KnownCode } from './codes.ts'
 import type { OperationExample } from './example.ts'
 

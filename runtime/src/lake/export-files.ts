@@ -6,6 +6,7 @@
 import type { ObjectStore } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
+import type { ByteRange } from '../flow.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import { seal, unseal } from '../registry/sealing.ts'
 import { rowsKey } from '../registry/tenant-keys.ts'
@@ -82,14 +83,14 @@ export class ExportFiles {
 
   /**
    * @param mayGoOn asked before each part, and every few seconds. What it throws ends the reading
-   * @param range bytes, the last one included; default: all of them
+   * @param range default: all bytes
    */
   async *read(
     file: ExportFile,
     { bytes, parts }: FileLength,
     mayGoOn: () => Promise<void>,
     signal: AbortSignal,
-    { from, to }: { readonly from: number; readonly to: number } = { from: 0, to: bytes - 1 },
+    { from, to }: ByteRange = { from: 0, to: bytes - 1 },
   ): AsyncGenerator<Uint8Array> {
     const key = await this.#key(file.tenant)
     let askedMs = 0

@@ -2,7 +2,7 @@
 import { checkText, quoteName, quoteTable } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
-import type { TenantCall } from '../../flow.ts'
+import type { ByteRange, TenantCall } from '../../flow.ts'
 import { askForJobs, ringForJobs } from '../../jobs/claims.ts'
 import { isActor } from '../../registry/actor.ts'
 import { appendAudit } from '../../registry/audit.ts'
@@ -120,16 +120,10 @@ function refusedOrThrow(error: unknown): false {
   throw error
 }
 
-/** Bytes of a file, both ends included. */
-interface Span {
-  readonly from: number
-  readonly to: number
-}
-
 export interface OpenedExport {
   readonly found: Export
   /** The download begins, and is on record, when the first is asked for. */
-  chunks(signal: AbortSignal, range: Span | null): AsyncIterable<Uint8Array>
+  chunks(signal: AbortSignal, range: ByteRange | null): AsyncIterable<Uint8Array>
 }
 
 /** A download that its link has begun goes on for so long after the link's end. */
