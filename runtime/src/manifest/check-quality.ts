@@ -3,7 +3,7 @@ import { type CheckedFile, type Draft, type Item, repeated } from './checked-fil
 import type { Columns } from './columns.ts'
 import type { ManifestContext } from './context.ts'
 import { parseDuration } from './durations.ts'
-import { CHECK_KINDS, type CheckFields, type CheckKind, DIMENSIONS } from './files/quality.ts'
+import { CHECK_KINDS, type CheckFields, type CheckKind, DIMENSIONS, TELLS } from './files/quality.ts'
 import type { Check, Dimension, Metric, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
 import { isTimeType } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
@@ -108,7 +108,7 @@ function checkOf(fields: CheckFields, rule: Rule, onError: OnError): Check {
     dimension: DIMENSIONS.find((dimension) => dimension === fields.dimension) ?? dimensionOf(rule),
     weight: fields.weight ?? 1,
     threshold: thresholdOf(fields.threshold),
-    onError: fields.on_error ?? (onError === 'quarantine' && !isRowRule(rule) ? 'block' : onError),
+    onError: fields.on_error ?? (onError === 'quarantine' && TELLS[rule.kind] !== 'which rows' ? 'block' : onError),
     rule,
   }
 }
@@ -116,11 +116,6 @@ function checkOf(fields: CheckFields, rule: Rule, onError: OnError): Check {
 function thresholdOf(threshold: CheckFields['threshold']): Threshold {
   if (threshold === undefined) return { rows: 0 }
   return typeof threshold === 'number' ? { rows: threshold } : { percent: Number.parseFloat(threshold) }
-}
-
-/** Kinds that say of a single row whether it is bad: only those can put rows aside. */
-export function isRowRule(rule: Rule): boolean {
-  return !['sql', 'row_count', 'freshness', 'schema', 'anomaly'].includes(rule.kind)
 }
 
 function list(columns: string | readonly string[]): readonly string[] {
@@ -292,11 +287,11 @@ function freshnessFindings(path: Path, column: string, columns: Columns | null):
 /** What follows from a failure must be possible for that kind of check. */
 function consequenceFindings({ path, value }: Item<CheckFields>, check: Check): readonly Finding[] {
   const findings: Finding[] = []
-  if (value.on_error === 'quarantine' && !isRowRule(check.rule)) {
+  if (value.on_error === 'quarantine' && TELLS[check.rule.kind] !== 'which rows') {
     const message = `${check.rule.kind} does not say which rows are bad, so none can be put aside`
     findings.push({ manifest: 'quality', path: [...path, 'on_error'], message, hint: 'Use block or publish.' })
   }
-  if (value.threshold !== undefined && ['row_count', 'freshness', 'schema', 'anomaly'].includes(check.rule.kind)) {
+  if (value.threshold !== undefined && TELLS[check.rule.kind] === 'whether') {
     const message = `${check.rule.kind} holds or does not, so it has no threshold`
     findings.push({ manifest: 'quality', path: [...path, 'threshold'], message, hint: 'Remove it.' })
   }

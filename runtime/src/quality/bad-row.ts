@@ -29,7 +29,11 @@ function conditionOf(rule: Rule, tables: CheckTables): string | null {
       return repeatedCondition(rule.columns, tables.output)
     case 'references':
       return danglingCondition(rule, tables)
-    default:
+    case 'sql':
+    case 'row_count':
+    case 'freshness':
+    case 'schema':
+    case 'anomaly':
       return null
   }
 }

@@ -1,5 +1,5 @@
 /** Checks of a product as quality rules of a contract. */
-import { CHECK_KINDS, type CheckFields, type QualityFile } from '../../manifest/files/quality.ts'
+import { CHECK_KINDS, type CheckFields, type CheckKind, type QualityFile, TELLS } from '../../manifest/files/quality.ts'
 import { type ContractRule, DIMENSION_OF, OWN, OWN_ENGINE } from './contract.ts'
 
 export interface WrittenRules {
@@ -71,11 +71,13 @@ function rulesOf(check: CheckFields): readonly Placed[] {
   }
   if (check.row_count !== undefined)
     return [{ column: null, rule: { metric: 'rowCount', ...countOf(check.row_count) } }]
-  const kind = CHECK_KINDS.find((name) => check[name] !== undefined) as (typeof CHECK_KINDS)[number]
+  const kind = kindOf(check)
   const threshold = check.threshold === undefined ? {} : { threshold: check.threshold }
   const implementation = { [kind]: check[kind], ...threshold }
   return [{ column: null, rule: { type: 'custom', engine: OWN_ENGINE, implementation } }]
 }
+
+const kindOf = (check: CheckFields) => CHECK_KINDS.find((name) => check[name] !== undefined) as CheckKind
 
 function boundOf(threshold: CheckFields['threshold']): ContractRule {
   if (threshold === undefined || threshold === 0) return { mustBe: 0 }
@@ -91,8 +93,7 @@ function countOf({ min, max }: NonNullable<CheckFields['row_count']>): ContractR
 
 function common(check: CheckFields, onError: QualityFile['on_error']): ContractRule {
   const { name, description, dimension, severity, weight } = check
-  const { sql, row_count: count, freshness, schema, anomaly } = check
-  const saysRows = [sql, count, freshness, schema, anomaly].every((kind) => kind === undefined)
+  const saysRows = TELLS[kindOf(check)] === 'which rows'
   // Where the file asks for quarantine, what does not say which rows are bad blocks.
   const consequence = check.on_error ?? (onError === 'quarantine' && !saysRows ? 'block' : onError)
   const own = [

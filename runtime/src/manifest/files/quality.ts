@@ -193,6 +193,25 @@ export const QualityFile = closed(
 )
 
 export type CheckKind = (typeof CHECK_KINDS)[number]
+
+/**
+ * What a check of each kind tells of a failure: which rows are bad, so that they can be put aside; how many violate it, so that
+ * it can bear some; or only whether it holds.
+ */
+export const TELLS: Readonly<Record<CheckKind, 'which rows' | 'how many' | 'whether'>> = {
+  sql: 'how many',
+  not_null: 'which rows',
+  unique: 'which rows',
+  accepted_values: 'which rows',
+  range: 'which rows',
+  matches: 'which rows',
+  references: 'which rows',
+  row_count: 'whether',
+  freshness: 'whether',
+  schema: 'whether',
+  anomaly: 'whether',
+}
+
 export interface UseFields {
   readonly product: string
   readonly checks: readonly string[]
