@@ -1,8 +1,9 @@
 /** Every code that the sources throw is in the table of answers. */
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { ERROR_CODES } from '../runtime/src/http/codes.ts'
-import { sourceFiles } from './sources.ts'
+import { ROOT, sourceFiles } from './sources.ts'
 
 /** Codes of Node, which the sources compare with but never throw. */
 const FOREIGN = /^[A-Z][A-Z0-9_]+$/
@@ -35,4 +36,24 @@ test('codes are snake_case and statuses are those of refusals and faults', () =>
     assert.ok(status >= 400 && status < 600, code)
     assert.ok(title.length > 0 && remedy.endsWith('.'), code)
   }
+})
+
+/** Of two parts of one table with the same code, the later would take the other's place without a word. */
+test('every code of every part is in the table, and in one part only', async () => {
+  const parts = sourceFiles(['runtime/src/http/codes-of-*.ts'])
+  assert.ok(parts.length > 5, 'the search for parts finds too few')
+  const placesOf = new Map<string, string[]>()
+  for (const { path } of parts) {
+    const exported: Readonly<Record<string, object>> = await import(join(ROOT, path))
+    for (const code of Object.values(exported).flatMap((codes) => Object.keys(codes)))
+      placesOf.set(code, [...(placesOf.get(code) ?? []), path])
+  }
+  assert.deepEqual(
+    [...placesOf].filter(([, places]) => places.length > 1),
+    [],
+  )
+  assert.deepEqual(
+    [...placesOf].filter(([code]) => !Object.hasOwn(ERROR_CODES, code)),
+    [],
+  )
 })
