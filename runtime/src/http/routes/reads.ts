@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
 import { confirmLoss, lossBy } from '../../materializer/store-review.ts'
 import { audited, type Platform } from '../../operations/platform.ts'
@@ -24,6 +24,11 @@ import { AtLeastEpochOfOne, Namespace, ReadKeysRequest, Reference } from './shap
 const READ_TIMEOUT_MS = 20_000
 const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }))
 
+type AskedSingle = AskedRead & { readonly namespace?: string }
+
+/** No parameter that the operation does not know. */
+type Parameters = Readonly<Partial<Record<keyof AskedSingle, TSchema>>>
+
 const Common = {
   namespace: Namespace,
   at_least_epoch: AtLeastEpochOfOne,
@@ -38,7 +43,7 @@ const Common = {
   order: text(1000, '<column> or <column>:desc, comma-separated.'),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
   cursor: text(MAX_CURSOR_LENGTH, 'next_cursor of the page before.'),
-}
+} satisfies Parameters
 
 const QUERIES = {
   lookup: {
@@ -64,7 +69,7 @@ const QUERIES = {
         'The key_template with the values of the row, as answers tell them or percent-encoded as the store renders them.',
     }),
   },
-} as const
+} as const satisfies Readonly<Record<EndpointType, Parameters>>
 
 const PATHS = { lookup: 'latest', timeseries: 'timeseries', realtime: 'realtime' } as const
 const SUMMARIES = {
@@ -169,8 +174,6 @@ function keysRoute(platform: Platform, deps: ReadDeps): Route {
     },
   })
 }
-
-type AskedSingle = AskedRead & { readonly namespace?: string }
 
 function cursorBinding(call: TenantCall, binding: PageBinding) {
   return {
