@@ -1,0 +1,69 @@
+/** Who is let in, and how often: the same at every door. */
+import { KeyAuthenticator, keyStoreIn } from '../auth/application-keys.ts'
+import type { TrustedIssuer } from '../auth/issuers.ts'
+import { TokenVerifier } from '../auth/verifier.ts'
+import type { Config } from '../config.ts'
+import type { Authenticator, RateLimits, Standing } from '../http/guard.ts'
+import { LocalRateLimiter, type RateLimiter } from '../http/rate-limit.ts'
+import { SharedRateLimiter } from '../http/shared-rate-limit.ts'
+import type { Platform } from '../operations/platform.ts'
+import { RateBuckets } from '../registry/rate-buckets.ts'
+import { findTenant } from '../registry/tenants.ts'
+import type { Databases } from './storage.ts'
+
+export interface Admission {
+  readonly authenticator: Authenticator
+  standingOf(tenant: string): Standing | Promise<Standing>
+  readonly rateLimits: RateLimits
+  readonly rateLimiter: RateLimiter
+}
+
+export function admissionOf(databases: Databases, platform: Platform, issuers: readonly TrustedIssuer[]): Admission {
+  const standings = new Standings(platform)
+  return {
+    authenticator: new KeyAuthenticator(new TokenVerifier({ issuers }), keyStoreIn(platform.pool)),
+    standingOf: (tenant) => standings.get(tenant),
+    rateLimits: rateLimits(platform.config),
+    // Of one process the limits are its own; several that share a registry share the buckets in it.
+    rateLimiter: databases.embedded ? new LocalRateLimiter() : new SharedRateLimiter(new RateBuckets(platform.pool)),
+  }
+}
+
+/** Seconds of its rate that an address may ask for at once. */
+const ADDRESS_BURST = 4
+
+function rateLimits(config: Config): RateLimits {
+  const { free, standard, enterprise, address, burst } = config.limits.rate
+  const policy = (ratePerS: number) => ({ ratePerS, burst: Math.ceil(ratePerS * burst) })
+  return {
+    address: { ratePerS: address, burst: address * ADDRESS_BURST },
+    tiers: { free: policy(free), standard: policy(standard), enterprise: policy(enterprise) },
+  }
+}
+
+const STANDING_AGE_MS = 5_000
+const MAX_STANDINGS = 10_000
+
+/** Asked for every request, so kept for moments; but for tenants that are not active: those may be from now on. */
+class Standings {
+  readonly #platform: Platform
+  readonly #active = new Map<string, { readonly standing: Standing; readonly untilMs: number }>()
+
+  constructor(platform: Platform) {
+    this.#platform = platform
+  }
+
+  get(tenant: string): Standing | Promise<Standing> {
+    const known = this.#active.get(tenant)
+    return known !== undefined && known.untilMs > performance.now() ? known.standing : this.#load(tenant)
+  }
+
+  async #load(tenant: string): Promise<Standing> {
+    const found = await findTenant(this.#platform.pool, tenant)
+    if (found?.status !== 'active') return { tier: found?.tier ?? 'free', status: found ? 'inactive' : 'unknown' }
+    const standing: Standing = { tier: found.tier, status: 'active' }
+    if (this.#active.size >= MAX_STANDINGS) this.#active.clear()
+    this.#active.set(tenant, { standing, untilMs: performance.now() + STANDING_AGE_MS })
+    return standing
+  }
+}
