@@ -4,7 +4,7 @@ import { previewDraft } from '../../operations/previews/preview.ts'
 import { TenantTurns } from '../../operations/previews/tenant-turns.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Preview, previewReply } from './preview-shapes.ts'
-import { PLAN_ERRORS } from './products.ts'
+import { PLAN_ERRORS } from './product-deployments.ts'
 import { InNamespace, PreviewRequest, productReference, Reference } from './shapes.ts'
 
 const MOST_ROWS = 10

@@ -1,0 +1,294 @@
+/** Versions of a product coming into service and going out of it, and its content made anew. */
+import { Type } from 'typebox'
+import { deployProduct, planManifests } from '../../operations/deploy/deploy.ts'
+import type { DeployAnswer } from '../../operations/deploy/plan.ts'
+import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/deploy/rollback.ts'
+import { type Platform, requireMember } from '../../operations/platform.ts'
+import { clearColumns } from '../../operations/products/clear-columns.ts'
+import { readJson } from '../../operations/products/input-reads.ts'
+import { productOf, requestMaterialization, resumeProduct } from '../../operations/products/products.ts'
+import { isReader, readableProduct, UNTOLD } from '../../operations/products/readable-product.ts'
+import { visibleRows } from '../../operations/products/violating-rows.ts'
+import { shownQuality, sightOf } from '../../operations/products/visible-quality.ts'
+import { listDeployments } from '../../registry/deployments.ts'
+import { listMaterializations } from '../../registry/materializations.ts'
+import type { Cursors } from '../cursor.ts'
+import { keptAnswer } from '../idempotency.ts'
+import { defineRoute, type Reply, type Route } from '../route.ts'
+import { listReply } from './lists.ts'
+import { MANIFEST_FORM, sharedCheckJson } from './product-manifests.ts'
+import { developer, Params, tags } from './product-route.ts'
+import { Deployed, Deployment, DryRun, pageOf, QualityResult, RolledBack, Run, Snapshot } from './resources.ts'
+import {
+  DeployRequest,
+  deploymentJson,
+  InNamespace,
+  materializationJson,
+  PageInNamespace,
+  productReference,
+  qualityJson,
+  queuedReply,
+  RollbackRequest,
+} from './shapes.ts'
+
+export const PLAN_ERRORS = [
+  'manifests_invalid',
+  'unknown_connector_type',
+  'class_lowering_refused',
+  'product_cycle',
+  'input_forbidden',
+  'transform_invalid',
+  'lossy_cast',
+  'check_invalid',
+  'invalid_grant',
+  'grant_not_held',
+  'product_not_found',
+  'ambiguous_product',
+] as const
+
+export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/plan',
+      name: 'planProduct',
+      summary: 'What deploying the manifests of the form as a version would change; nothing is written anywhere',
+      description:
+        'The product need not be registered: write it as namespace.name. Where it is, the manifests uploaded last stay.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: Type.Object(
+        {
+          ...InNamespace.properties,
+          version: DeployRequest.properties.version,
+          lower: DeployRequest.properties.lower,
+          breaks: DeployRequest.properties.breaks,
+        },
+        { additionalProperties: false },
+      ),
+      multipart: MANIFEST_FORM,
+      isRead: true,
+      timeoutMs: 120_000,
+      responses: { 200: { description: 'The plan, as of a dry run.', schema: DryRun } },
+      errors: ['invalid_name', ...PLAN_ERRORS],
+      async handler(call) {
+        const { version, lower, breaks } = call.query
+        const wanted = { version, lower, breaks }
+        return deployReply(await planManifests(platform, call, productReference(call), call.body, wanted))
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/deploy',
+      name: 'deployProduct',
+      summary: 'Deploy a version, or validate it when dry_run is true',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: InNamespace,
+      body: DeployRequest,
+      idempotent: true,
+      authorize: developer,
+      timeoutMs: 120_000,
+      responses: {
+        200: { description: 'The plan of a dry run.', schema: DryRun },
+        201: { description: 'The deployment.', schema: Deployed },
+      },
+      errors: [
+        'manifests_missing',
+        'plan_changed',
+        'draft_of_another',
+        'class_lowering_unnamed',
+        'classes_changed',
+        'breaking_change',
+        'breaks_downstream',
+        'version_exists',
+        ...PLAN_ERRORS,
+      ],
+      async handler(call) {
+        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower, breaks } = call.body
+        const answer = keptAnswer(call, deployReply)
+        const wanted = { version, dryRun, digest, storesHash, lower, breaks }
+        return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/rollback',
+      name: 'rollBackProduct',
+      summary:
+        'Go back to the content and the manifests of a version or a snapshot, which stay until resumed or deployed',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: InNamespace,
+      body: RollbackRequest,
+      idempotent: true,
+      authorize: developer,
+      timeoutMs: 120_000,
+      responses: { 202: { description: 'The deployment and its run, queued.', schema: RolledBack } },
+      errors: [
+        'version_not_found',
+        'snapshot_not_found',
+        'class_lowering_unnamed',
+        'class_lowering_refused',
+        'classes_changed',
+        'breaks_downstream',
+        'product_cycle',
+        'input_forbidden',
+        'product_not_found',
+        'ambiguous_product',
+      ],
+      async handler(call) {
+        const { version, snapshot_id: snapshotId, ...named } = call.body
+        const target = { ...(version === undefined ? { snapshotId: snapshotId as string } : { version }), ...named }
+        const answer = keptAnswer(call, rollbackReply)
+        return answer.reply(await rollBackProduct(platform, call, productReference(call), target, answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/products/{product_id}/deployments',
+      name: 'listDeployments',
+      summary: 'Deployments of a product, newest first',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: PageInNamespace,
+      responses: { 200: { description: 'A page of deployments.', schema: pageOf(Deployment) } },
+      errors: ['product_not_found', 'ambiguous_product'],
+      async handler(call) {
+        requireMember(call.principal)
+        const product = await productOf(platform, call, productReference(call))
+        const isTold = product.currentVersion === null || (await isReader(platform, call, product))
+        return listReply(
+          call,
+          cursors,
+          'deployments',
+          (page) => listDeployments(platform.pool, product.id, page),
+          ({ error, ...deployment }) =>
+            deploymentJson({ ...deployment, error: error === null || isTold ? error : UNTOLD }),
+        )
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/materialize',
+      name: 'materializeProduct',
+      summary: 'Materialize a product from what the lake has of its inputs',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: InNamespace,
+      idempotent: true,
+      authorize: developer,
+      responses: { 202: { description: 'The run, queued.', schema: Run } },
+      errors: ['not_deployed', 'product_paused', 'product_not_found', 'ambiguous_product'],
+      async handler(call) {
+        const answer = keptAnswer(call, queuedReply)
+        return answer.reply(await requestMaterialization(platform, call, productReference(call), answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/resume',
+      name: 'resumeProduct',
+      summary: 'Let a product that was rolled back follow its connections again',
+      description:
+        'Of a product that is paused because the registry is older than the lake, `right` says which of the two it goes on from.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: Type.Object({
+        ...InNamespace.properties,
+        right: Type.Optional(Type.Union([Type.Literal('lake'), Type.Literal('registry')])),
+      }),
+      idempotent: true,
+      authorize: developer,
+      responses: { 202: { description: 'The run that makes it anew, queued.', schema: Run } },
+      errors: [
+        'product_not_paused',
+        'registry_outdated',
+        'version_not_found',
+        'product_not_found',
+        'ambiguous_product',
+      ],
+      async handler(call) {
+        const answer = keptAnswer(call, queuedReply)
+        const { right } = call.query
+        return answer.reply(await resumeProduct(platform, call, productReference(call), right, answer.keep))
+      },
+    }),
+    ...(['snapshots', 'quality'] as const).map((what) =>
+      defineRoute({
+        method: 'GET',
+        path: `/api/v1/products/{product_id}/${what}`,
+        name: what === 'snapshots' ? 'listSnapshots' : 'listQuality',
+        summary:
+          what === 'snapshots'
+            ? 'Snapshots of a product in the lake, newest first'
+            : 'Quality scores of every materialization, newest first',
+        tags,
+        auth: 'tenant',
+        params: Params,
+        query: PageInNamespace,
+        responses: { 200: { description: 'A page.', schema: pageOf(what === 'snapshots' ? Snapshot : QualityResult) } },
+        errors: ['product_forbidden', 'product_not_found', 'ambiguous_product'],
+        async handler(call) {
+          requireMember(call.principal)
+          const product = await readableProduct(platform, call, productReference(call))
+          const only = what === 'snapshots' ? 'committed' : null
+          const isClear = await clearColumns(platform, call, product.id)
+          const sight = await sightOf(platform, call, product.id)
+          const rowsOf = await visibleRows(platform, call, product, sight)
+          return listReply(
+            call,
+            cursors,
+            what,
+            (page) => listMaterializations(platform.pool, product.id, page, only),
+            (one) => {
+              const shown = shownQuality(sight, one)
+              const json = materializationJson(shown, isClear)
+              return what === 'snapshots' ? json : { ...json, quality: qualityJson(shown.quality, rowsOf(shown)) }
+            },
+          )
+        },
+      }),
+    ),
+  ]
+}
+
+function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
+  const { estimatedRows, loweredClasses, reaches, downstream, sharedChecks, reads, ...same } = plan
+  const told = {
+    estimated_rows: estimatedRows,
+    lowered_classes: loweredClasses,
+    reaches: reaches.map(({ productId, isBlocked, isInService, ...reached }) => ({
+      product_id: productId,
+      ...reached,
+      blocked: isBlocked,
+      in_service: isInService,
+    })),
+    downstream: downstream.map(({ productId, isMoreOpen, ...made }) => ({
+      product_id: productId,
+      ...made,
+      more_open: isMoreOpen,
+    })),
+    shared_checks: sharedChecks.map(sharedCheckJson),
+    reads: reads.map(readJson),
+  }
+  const shown = { ...same, ...told }
+  const hashes = { digest, stores_hash: storesHash }
+  if (deployment === null) return { body: { dry_run: true, verdict: plan.verdict, ...hashes, plan: shown } }
+  const body = { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, ...hashes, plan: shown }
+  return { status: 201, body }
+}
+
+function rollbackReply({ deployment, run, notes }: RollbackAnswer): Reply {
+  return {
+    status: 202,
+    body: { deployment: deploymentJson(deployment), run_id: run.id, notes: [ROLLBACK_HOLDS, ...notes] },
+    headers: { Location: `/api/v1/ingestion/${run.id}` },
+  }
+}
