@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { until } from '../test/until.ts'
+import { HIDDEN, openChangingPeople, random } from './changing-people.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
-import { deployVersion, onboardPeople, openWorld, syncNow, type World } from './world.ts'
+import { deployVersion, syncNow, type World } from './world.ts'
 
 const CHANGES = '/api/v1/products/people/changes'
-/** In every hidden value, and nowhere else. */
-const HIDDEN = 'hidden-part'
 const ROWS = 3_000
 
 let world: World
@@ -158,15 +157,6 @@ async function synced(): Promise<number> {
   return epoch
 }
 
-/** Always the same numbers. */
-function random(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
-    return state / 2_147_483_648
-  }
-}
-
 async function changeSome(next: () => number): Promise<void> {
   const some = () => Math.floor(next() * ROWS * 1.2)
   const [from, to] = [some(), some()].toSorted((a, b) => a - b) as [number, number]
@@ -185,17 +175,9 @@ async function differences(): Promise<number> {
 }
 
 before(async () => {
-  world = await openWorld()
-  tenant = world.tenants[0]
-  await world.source.query(`DROP TABLE IF EXISTS change_people;
-    CREATE TABLE change_people (id integer PRIMARY KEY, email text, city text);
-    INSERT INTO change_people SELECT i, '${HIDDEN}-' || i, 'city ' || i % 7 FROM generate_series(1, ${ROWS}) i`)
-  await world.createTenant(tenant)
-  await world.createTenant(world.tenants[1])
-  owner = await world.as(tenant, 'svc-developers', 'dora')
+  ;({ world, tenant, owner } = await openChangingPeople('change_people', ROWS))
   viewer = await world.as(tenant, 'svc-viewers', 'vera')
   cleared = await world.as(tenant, 'svc-viewers', 'clea')
-  await onboardPeople(world, owner, manifests('public.change_people'))
   const grant = { subject: { user: 'clea' }, may: 'unmask', classes: ['*'] }
   unmask = await ok(world.admin.post('/api/v1/products/people/grants', grant, { 'x-tenant-id': tenant }))
   await synced()

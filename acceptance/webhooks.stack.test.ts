@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { until } from '../test/until.ts'
+import { HIDDEN, openChangingPeople, random } from './changing-people.ts'
 import { type Client, type Json, manifests, ok } from './client.ts'
 import { runSluice } from './sluice-command.ts'
 import { type Mood, Receiver, refusing, TAKEN } from './webhook-receiver.ts'
-import { deployVersion, onboardPeople, openWorld, syncNow, type World } from './world.ts'
+import { deployVersion, syncNow, type World } from './world.ts'
 
 const HOOKS = '/api/v1/products/people/webhooks'
-/** In every hidden value, and nowhere else. */
-const HIDDEN = 'hidden-part'
 const ROWS = 800
 const ALL_CLASSIFIED = `  - { name: id, type: integer, role: identity, nullable: false }
   - { name: email, type: string, classification: pii.identifier }
@@ -84,15 +83,7 @@ async function reaches(to: Receiver, made: Json, epoch: number): Promise<void> {
 
 before(async () => {
   Object.assign(process.env, SETTINGS)
-  world = await openWorld()
-  tenant = world.tenants[0]
-  await world.source.query(`DROP TABLE IF EXISTS hook_people;
-    CREATE TABLE hook_people (id integer PRIMARY KEY, email text, city text);
-    INSERT INTO hook_people SELECT i, '${HIDDEN}-' || i, 'city ' || i % 7 FROM generate_series(1, ${ROWS}) i`)
-  await world.createTenant(tenant)
-  await world.createTenant(world.tenants[1])
-  owner = await world.as(tenant, 'svc-developers', 'dora')
-  await onboardPeople(world, owner, manifests('public.hook_people'))
+  ;({ world, tenant, owner } = await openChangingPeople('hook_people', ROWS))
   key = await ok(owner.post('/api/v1/application-keys', { name: 'masked' }))
 })
 
@@ -133,11 +124,7 @@ describe('a receiver', () => {
     moods.push(refusing(503), refusing(404), refusing(302, { location: '/elsewhere' }))
     const seed = Math.floor(Math.random() * 1_000_000)
     console.log(`seed ${seed}`)
-    let state = seed
-    const next = () => {
-      state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
-      return state / 2_147_483_648
-    }
+    const next = random(seed)
     const { client, key: clearedKey } = await clearedDeveloper('cleo')
     const [wild, steady, dead] = [await receiver(), await receiver(), await receiver()]
     wild.mood = () => (next() < 0.3 ? (moods[Math.floor(next() * moods.length)] as Mood) : TAKEN)
