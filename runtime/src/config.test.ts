@@ -77,6 +77,8 @@ test('a file that cannot be read is told with the reason, and with the place whe
     await writeFile(file, 'port: 1\nmetrics_token: "hidden\nhost: [\n')
     assert.match(said(), /sluice\.yaml cannot be read as YAML: line \d+, column \d+$/)
     assert.match(problemOf({ file: folder, environment: {}, flags: {} }), /is a folder$/)
+    const reference = { environment: { SLUICE_AUTH__AUDIENCE: `\${file:${folder}}` }, flags: {} }
+    assert.match(problemOf(reference), /of a reference is a folder$/)
   } finally {
     await rm(folder, { recursive: true })
   }

@@ -995,8 +995,10 @@ function resolveReferences(value: unknown, environment: ConfigSources['environme
 function readSecretFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8').trimEnd()
-  } catch {
-    return undefined
+  } catch (cause) {
+    const { code = '' } = cause as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw invalidConfig([`the file "${path}" of a reference ${WHY_UNREAD[code] ?? 'cannot be read'}`], cause)
   }
 }
 

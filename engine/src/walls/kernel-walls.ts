@@ -26,6 +26,7 @@ function libcHere(): Libc | null {
   try {
     return loadLibc()
   } catch {
+    // Then no wall is up, and each says so.
     return null
   }
 }

@@ -154,6 +154,7 @@ export class FolderStore implements ObjectStore {
     try {
       file = fileURLToPath(uri)
     } catch {
+      // The address of something else than a file.
       return null
     }
     const root = [this.#root, ...this.#formerRoots].find((one) => file.startsWith(`${one}${sep}`))

@@ -219,6 +219,7 @@ function readFrom(path: string, start: number): string {
     closeSync(fd)
     return buffer.toString('utf8', 0, length)
   } catch {
+    // It has written nothing yet; whoever asks says what failed without it.
     return ''
   }
 }

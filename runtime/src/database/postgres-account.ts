@@ -76,6 +76,7 @@ function accountWithId(uid: number): string | null {
     const lines = readFileSync('/etc/passwd', 'utf8').split('\n')
     return lines.map((line) => line.split(':')).find((fields) => fields[2] === String(uid))?.[0] ?? null
   } catch {
+    // No list of accounts that could be read: as where the account is not in it.
     return null
   }
 }

@@ -127,6 +127,7 @@ async function isOwnDependency(packageName: string, specifier: string, modulePat
   try {
     return createRequire(import.meta.filename).resolve(specifier) === modulePath
   } catch {
+    // What is not found from here is none of ours: it has to be proved.
     return false
   }
 }
