@@ -12,6 +12,7 @@ import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, registerProduct, servedAt, uploadAndDeploy } from './first-steps.ts'
 import { until } from './until.ts'
 
 const JUMP_MS = 10 * 3_600_000
@@ -42,22 +43,17 @@ before(async () => {
   runtime = await RuntimeProcess.spawn(data, null, 0, undefined, join(import.meta.dirname, 'moved-clock.ts'), {
     TEST_CLOCK_FILE: clock,
   })
-  const address = await runtime.address()
-  assert.ok(address, runtime.output)
+  const address = await servedAt(runtime)
   url = address
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
+  const admin = await adminOf({ url, data })
+  await makeTenant(admin)
   // Issued half a day ago, so that it is good at all times that come here.
   const ann = { tenant: 'acme', groups: ['svc-developers'], user: 'dora' } as const
   developer = new Client(url, await issueToken(data, ann, { ttlS: TTL_S, nowMs: Date.now() - JUMP_MS - 3_600_000 }))
-  const { host, port, user, password } = server.tcpAddress
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
-  const about = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', about))
+  await connectSource(developer, server.tcpAddress)
+  await registerProduct(developer, 'people')
   const files = manifests('public.people', { endpoints: ENDPOINTS, columns: COLUMNS })
-  await ok(developer.upload('/api/v1/products/people/manifests', files))
-  await ok(developer.post('/api/v1/products/people/deploy', { version: '1.0.0', dry_run: false }))
+  await uploadAndDeploy(developer, 'people', files)
   await change()
 })
 

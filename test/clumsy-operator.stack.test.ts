@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const KEY_FILES = ['master-keys.json', 'issuer-keys.json', 'cursor.key']
@@ -138,8 +139,7 @@ it('says of a second runtime on the folder who has it, and leaves the first as i
 
 it('starts its PostgreSQL again when that was killed, and stops in order afterwards', async () => {
   const runtime = await RuntimeProcess.spawn(data, null)
-  const address = await runtime.address()
-  assert.ok(address, runtime.output)
+  const address = await servedAt(runtime)
   try {
     const postmaster = async () =>
       Number((await readFile(join(data, 'postgres/cluster/postmaster.pid'), 'utf8')).split('\n')[0])

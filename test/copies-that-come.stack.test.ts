@@ -9,12 +9,20 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type pg from 'pg'
 import { Client as Source } from 'pg'
-import { Client, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Client, manifests, ok } from '../acceptance/client.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { lostCopy } from '../runtime/src/registry/endpoint-states.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import {
+  adminOf,
+  connectSource,
+  makeTenant,
+  personOf,
+  registerProduct,
+  servedAt,
+  uploadAndDeploy,
+} from './first-steps.ts'
 import { until } from './until.ts'
 
 let folder: string
@@ -27,26 +35,19 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-come-'))
   data = join(folder, 'data')
   server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
-  const { host, port, user, password } = server.tcpAddress
-  const source = new Source({ host, port, user, password, database: 'postgres' })
+  const source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people (id int PRIMARY KEY, email text, city text);
     INSERT INTO people SELECT i, 'a' || i || '@c.test', 'here' FROM generate_series(1, 5) i`)
   await source.end()
   runtime = await RuntimeProcess.spawn(data, null)
-  const url = await runtime.address()
-  assert.ok(url, runtime.output)
-  const as = async (claims: Parameters<typeof issueToken>[1]) =>
-    new Client(url, await issueToken(data, claims, { ttlS: 3600 }))
-  const admin = await as({ role: 'admin' })
-  developer = await as({ tenant: 'acme', groups: ['svc-developers'], user: 'dora' })
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
-  const wanted = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', wanted))
-  await ok(developer.upload('/api/v1/products/people/manifests', manifests('public.people')))
-  await ok(developer.post('/api/v1/products/people/deploy', { version: '1.0.0', dry_run: false }))
+  const url = await servedAt(runtime)
+  const admin = await adminOf({ url, data })
+  developer = await personOf({ url, data }, 'dora')
+  await makeTenant(admin)
+  await connectSource(developer, server.tcpAddress)
+  await registerProduct(developer, 'people')
+  await uploadAndDeploy(developer, 'people', manifests('public.people'))
   const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
   assert.equal((await developer.untilEnded(id)).state, 'succeeded')
 })

@@ -13,6 +13,7 @@ import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const COLUMNS = `  - { name: id, type: long, role: identity, nullable: false }
@@ -74,7 +75,7 @@ before(async () => {
   await source.connect()
   for (const statement of [TABLE, ROWS, EXTREMES]) await source.query(statement)
   await start()
-  await makeTenant('acme', developer)
+  await onboard('acme', developer)
   await makeProduct('facts', ENDPOINTS)
   await makeProduct('past', HISTORY)
   await sync()
@@ -94,24 +95,17 @@ async function start(): Promise<void> {
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, 'upkeep: { compare_minutes: 1440, compare_rows_per_second: 1000000, compare_share: 1 }\n')
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
-  const found = await runtime.address()
-  assert.ok(found, runtime.output)
-  url = found
-  const claims = { tenant: 'acme', groups: ['svc-developers'], user: 'dora' }
-  developer = new Client(url, await issueToken(data, claims, { ttlS: 3600 }))
+  url = await servedAt(runtime)
+  developer = await personOf({ url, data }, 'dora')
 }
 
-async function makeTenant(slug: string, client: Client): Promise<void> {
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-  await ok(admin.post('/api/v1/tenants', { slug, display_name: slug, tier: 'enterprise' }))
-  const { host, port, user, password } = server.tcpAddress
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(client.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+async function onboard(slug: string, client: Client): Promise<void> {
+  await makeTenant(await adminOf({ url, data }), slug)
+  await connectSource(client, server.tcpAddress)
 }
 
 async function makeProduct(name: string, endpoints: string, client: Client = developer): Promise<void> {
-  const product = { name, namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(client.post('/api/v1/products', product))
+  await registerProduct(client, name)
   const texts = manifests('public.facts', { endpoints, columns: COLUMNS })
   const files = {
     ...texts,
@@ -216,7 +210,7 @@ it('finds rows that somebody changed in PostgreSQL, and makes them right', async
 it('takes nothing from the readers of other tenants while a product of the same name is removed', async () => {
   const claims = { tenant: 'beta', groups: ['svc-developers'], user: 'bea' }
   const other = new Client(url, await issueToken(data, claims, { ttlS: 3600 }))
-  await makeTenant('beta', other)
+  await onboard('beta', other)
   await makeProduct('facts', ENDPOINTS, other)
   await sync(other)
   const copiesOf = (tenant: string) =>

@@ -9,9 +9,9 @@ import { dirname, join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, makeTenant, personOf, registerProduct, servedAt, uploadAndDeploy } from './first-steps.ts'
 
 const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
   - { name: city, type: string }
@@ -76,15 +76,12 @@ before(async () => {
   await writeFile(config, `upkeep: { compare_minutes: 0 }\nfolders: { allow: { acme: [${JSON.stringify(files)}] } }\n`)
   const data = join(folder, 'data')
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
-  const url = await runtime.address()
-  assert.ok(url, runtime.output)
-  const token = (groups: readonly string[], user: string) =>
-    issueToken(data, { tenant: 'acme', groups: [...groups], user }, { ttlS: 3600 })
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  developer = new Client(url, await token(['svc-developers'], 'dora'))
-  colleague = new Client(url, await token(['svc-developers'], 'carl'))
-  viewer = new Client(url, await token(['svc-viewers'], 'vera'))
+  const url = await servedAt(runtime)
+  const admin = await adminOf({ url, data })
+  await makeTenant(admin)
+  developer = await personOf({ url, data }, 'dora')
+  colleague = await personOf({ url, data }, 'carl')
+  viewer = await personOf({ url, data }, 'vera', { group: 'svc-viewers' })
 })
 
 after(async () => {
@@ -124,13 +121,11 @@ it('tables are listed with the columns that their files have', async () => {
 })
 
 it('a product serves what the files have', async () => {
-  const product = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', product))
+  await registerProduct(developer, 'people')
   const endpoints = '  - type: lookup\n    config: { index_columns: [id] }\n'
   const texts = manifests('files.orders', { columns: COLUMNS, endpoints })
   const upload = { ...texts, inputs: texts.inputs.replace('mode: full', 'mode: incremental') }
-  await ok(developer.upload('/api/v1/products/people/manifests', upload))
-  await ok(developer.post('/api/v1/products/people/deploy', { version: '1.0.0' }))
+  await uploadAndDeploy(developer, 'people', upload)
   await sync()
   assert.deepEqual(
     (await served()).map(({ id, city, price }) => [id, city, price]),
@@ -283,8 +278,7 @@ it('Parquet and Avro say their columns themselves', async () => {
 })
 
 it('a product serves what Parquet files have, to the last digit', async () => {
-  const product = { name: 'sales', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', product))
+  await registerProduct(developer, 'sales')
   const columns = Object.entries(SALES_TYPES)
     .map(
       ([name, type]) =>
@@ -300,8 +294,7 @@ it('a product serves what Parquet files have, to the last digit', async () => {
     product: texts.product.replace('people', 'sales'),
     inputs: texts.inputs.replace('connection: db', 'connection: typed').replace('mode: full', 'mode: incremental'),
   }
-  await ok(developer.upload('/api/v1/products/sales/manifests', upload))
-  await ok(developer.post('/api/v1/products/sales/deploy', { version: '1.0.0' }))
+  await uploadAndDeploy(developer, 'sales', upload)
   assert.match(JSON.stringify(await syncSales()), /"rows_read":2/)
   const [second, first] = await servedSales()
   const noValues = Object.fromEntries(Object.keys(SALES_TYPES).map((name) => [name, null]))

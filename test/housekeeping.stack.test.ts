@@ -11,11 +11,11 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, personOf, registerProduct, servedAt, uploadAndDeploy } from './first-steps.ts'
 
 const TENANT = 'acme'
 const EPOCHS = 9
@@ -38,18 +38,14 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-housekeeping-'))
   data = join(folder, 'data')
   server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
-  const { host, port, user, password } = server.tcpAddress
-  source = new pg.Client({ host, port, user, password, database: 'postgres' })
+  source = new pg.Client({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query('CREATE TABLE log (id integer PRIMARY KEY, city text)')
   await configure({ compact_minutes: 0, expire_minutes: 0, clean_minutes: 0 })
   await start()
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
-  const product = { name: 'log', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', product))
-  await ok(developer.upload('/api/v1/products/log/manifests', files()))
-  await ok(developer.post('/api/v1/products/log/deploy', { version: '1.0.0', dry_run: false }))
+  await connectSource(developer, server.tcpAddress)
+  await registerProduct(developer, 'log')
+  await uploadAndDeploy(developer, 'log', files())
   for (let epoch = 0; epoch < EPOCHS; epoch += 1) await grow(epoch)
   const { body } = await developer.get('/api/v1/products/log/snapshots?limit=100')
   epochs = body.data.map((one: Json) => one.snapshot_id).reverse()
@@ -68,13 +64,11 @@ const configure = (upkeep: Readonly<Record<string, number>>) =>
 
 async function start(): Promise<void> {
   runtime = await RuntimeProcess.spawn(data, null, 0, join(folder, 'sluice.yaml'))
-  const url = await runtime.address()
-  assert.ok(url, runtime.output)
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+  const url = await servedAt(runtime)
+  const admin = await adminOf({ url, data })
   const { status } = await admin.post('/api/v1/tenants', { slug: TENANT, display_name: TENANT, tier: 'enterprise' })
   assert.ok(status === 201 || status === 409, String(status))
-  const who = { tenant: TENANT, groups: ['svc-developers'], user: 'dora' }
-  developer = new Client(url, await issueToken(data, who, { ttlS: 3600 }))
+  developer = await personOf({ url, data }, 'dora', { tenant: TENANT })
 }
 
 function files() {
@@ -220,8 +214,7 @@ describe('upkeep by the clock', () => {
   })
 
   it('does not wait for what a run had staged when it was cancelled', async () => {
-    const product = { name: 'pair', namespace: 'crm', archetype: 'source_aligned', description: '' }
-    await ok(developer.post('/api/v1/products', product))
+    await registerProduct(developer, 'pair')
     const texts = files()
     const paired = '  - { name: source, connection: db, table: public.log, mode: full }\n'
     const uploaded = await developer.upload('/api/v1/products/pair/manifests', {

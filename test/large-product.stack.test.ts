@@ -7,12 +7,12 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
+import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { freePort } from '../runtime/src/database/free-port.ts'
 import { addressOf, startVersitygw } from '../stack/servers/versitygw.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
 
 const ROWS = 120_000
 const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
@@ -53,17 +53,12 @@ async function open(lake: (folder: string) => Promise<object>): Promise<void> {
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, JSON.stringify({ upkeep: { compare_minutes: 0 }, ...(await lake(folder)) }))
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
-  const url = await runtime.address()
-  assert.ok(url, runtime.output)
-  const token = (groups: readonly string[], name: string) =>
-    issueToken(data, { tenant: 'acme', groups: [...groups], user: name }, { ttlS: 36_000 })
-  admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 36_000 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  developer = new Client(url, await token(['svc-developers'], 'dora'))
-  viewer = new Client(url, await token(['svc-viewers'], 'vera'))
-  const { host, port, password } = source.settings
-  const login = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  const url = await servedAt(runtime)
+  admin = await adminOf({ url, data })
+  await makeTenant(admin)
+  developer = await personOf({ url, data }, 'dora')
+  viewer = await personOf({ url, data }, 'vera', { group: 'svc-viewers' })
+  await connectSource(developer, source.settings, source.settings.database)
 }
 
 async function close(): Promise<void> {

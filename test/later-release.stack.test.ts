@@ -9,12 +9,12 @@ import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { type MigrationList, migrate } from '../runtime/src/database/migrate.ts'
 import { MIGRATIONS } from '../runtime/src/migrations.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const ENDPOINTS = `  - type: lookup
@@ -53,12 +53,9 @@ after(async () => {
 
 async function start(): Promise<void> {
   runtime = await RuntimeProcess.spawn(data, null)
-  const found = await runtime.address()
-  assert.ok(found, runtime.output)
-  url = found
-  const dora = { tenant: 'acme', groups: ['svc-developers'], user: 'dora' } as const
-  developer = new Client(url, await issueToken(data, dora, { ttlS: 3600 }))
-  admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+  url = await servedAt(runtime)
+  developer = await personOf({ url, data }, 'dora')
+  admin = await adminOf({ url, data })
 }
 
 const registryCheck = async () => {
@@ -83,11 +80,8 @@ async function deploy(version: string): Promise<void> {
 /** What a tenant's people do, from nothing to nothing. */
 async function work(tier: string): Promise<void> {
   await ok(admin.post('/api/v1/tenants', { slug: `other-${tier}`, display_name: 'Other', tier }))
-  const { host, port, user, password } = server.tcpAddress
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
-  const about = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', about))
+  await connectSource(developer, server.tcpAddress)
+  await registerProduct(developer, 'people')
   await deploy('1.0.0')
   await sync()
 }
@@ -161,7 +155,7 @@ async function migrateTo(lists: readonly MigrationList[]): Promise<void> {
 }
 
 it('serves, works and starts on what only adds, and says that it is there', async () => {
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
+  await makeTenant(admin)
   await work('free')
   assert.deepEqual(await registryCheck(), { name: 'registry', ok: true })
 

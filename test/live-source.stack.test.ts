@@ -8,11 +8,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answer, Client, type Json, manifests, ok } from '../acceptance/client.ts'
+import { type Answer, type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { LOG_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
@@ -51,11 +51,9 @@ before(async () => {
     CREATE TABLE nameless (id int, email text, city text); ALTER TABLE nameless OWNER TO ${user};
     INSERT INTO people SELECT i, 'm' || i || '@example.com', 'Bonn' FROM generate_series(1, 8) i`)
   await start(null)
-  const admin = new Client(runtimeUrl, await issueToken(data, { role: 'admin' }, { ttlS: 36_000 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  const { host, port, password } = source.settings
-  const login = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  const admin = await adminOf({ url: runtimeUrl, data })
+  await makeTenant(admin)
+  await connectSource(developer, source.settings, source.settings.database)
 })
 
 after(async () => {
@@ -70,13 +68,9 @@ async function start(fault: string | null): Promise<void> {
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, 'upkeep: { compare_minutes: 0 }\n')
   runtime = await RuntimeProcess.spawn(data, fault, 0, config)
-  const found = await runtime.address()
-  assert.ok(found, runtime.output)
-  runtimeUrl = found
-  const token = (groups: readonly string[], user: string) =>
-    issueToken(data, { tenant: 'acme', groups: [...groups], user }, { ttlS: 36_000 })
-  developer = new Client(found, await token(['svc-developers'], 'dora'))
-  viewer = new Client(found, await token(['svc-viewers'], 'vera'))
+  runtimeUrl = await servedAt(runtime)
+  developer = await personOf({ url: runtimeUrl, data }, 'dora')
+  viewer = await personOf({ url: runtimeUrl, data }, 'vera', { group: 'svc-viewers' })
 }
 
 async function upload(name: string, table: string, version = '1.0.0'): Promise<Answer> {

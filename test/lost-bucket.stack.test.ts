@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
-import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const ENDPOINTS = `  - type: lookup
@@ -39,13 +39,10 @@ before(async () => {
   await source.query(`CREATE TABLE people AS SELECT i AS id, i || '@x.test' AS email, 'first' AS city
     FROM generate_series(1, 20) i; ALTER TABLE people ADD PRIMARY KEY (id)`)
   runtime = await RuntimeProcess.spawn(data, null)
-  const found = await runtime.address()
-  assert.ok(found, runtime.output)
-  url = found
-  admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  const dora = { tenant: 'acme', groups: ['svc-developers'], user: 'dora' } as const
-  developer = new Client(url, await issueToken(data, dora, { ttlS: 3600 }))
+  url = await servedAt(runtime)
+  admin = await adminOf({ url, data })
+  await makeTenant(admin)
+  developer = await personOf({ url, data }, 'dora')
   await makeAll()
 })
 
@@ -61,9 +58,7 @@ async function sync(): Promise<Json> {
 }
 
 async function makeAll(): Promise<void> {
-  const { host, port, user, password } = server.tcpAddress
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  await connectSource(developer, server.tcpAddress)
   for (const name of PRODUCTS) {
     const usual = manifests('public.people', { endpoints: ENDPOINTS })
     const files = { ...usual, product: usual.product.replace('name: people', `name: ${name}`) }

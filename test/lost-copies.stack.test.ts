@@ -11,11 +11,11 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type pg from 'pg'
 import { Client as Source } from 'pg'
-import { type Answer, Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Answer, type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const ENDPOINTS = `  - type: lookup
@@ -55,16 +55,14 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-lost-'))
   data = join(folder, 'data')
   server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
-  const { host, port, user, password } = server.tcpAddress
-  source = new Source({ host, port, user, password, database: 'postgres' })
+  source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people AS SELECT i AS id, timestamptz '2024-01-01Z' + (i - 1) * interval '1 day' AS at,
     'foreign' AS city FROM generate_series(1, 20) i; ALTER TABLE people ADD PRIMARY KEY (id)`)
   await start()
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  const admin = await adminOf({ url, data })
+  await makeTenant(admin)
+  await connectSource(developer, server.tcpAddress)
   // Epoch 1 of a product that has the same name, and is another one.
   await makeProduct()
   await keep('foreign')
@@ -87,13 +85,8 @@ after(async () => {
 
 async function start(configFile?: string): Promise<void> {
   runtime = await RuntimeProcess.spawn(data, null, 0, configFile)
-  const found = await runtime.address()
-  assert.ok(found, runtime.output)
-  url = found
-  developer = new Client(
-    url,
-    await issueToken(data, { tenant: 'acme', groups: ['svc-developers'], user: 'dora' }, { ttlS: 3600 }),
-  )
+  url = await servedAt(runtime)
+  developer = await personOf({ url, data }, 'dora')
 }
 
 async function makeProduct(): Promise<void> {
@@ -378,7 +371,7 @@ describe('stores that were changed behind the back of the runtime', () => {
 
   /** Rows in a store whose plugin is not loaded would stay there for ever. */
   async function keepsWhatItCannotRemove(): Promise<void> {
-    const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+    const admin = await adminOf({ url, data })
     const removals = [
       await developer.send('/api/v1/products/people', { method: 'DELETE' }),
       await developer.send('/api/v1/products/people?abandon=realtime', { method: 'DELETE' }),

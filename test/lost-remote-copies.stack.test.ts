@@ -17,6 +17,7 @@ import type { StackServer } from '../stack/server.ts'
 import valkey from '../stack/servers/valkey.ts'
 import { addressOf, startVersitygw } from '../stack/servers/versitygw.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const ENDPOINTS = `  - type: realtime
@@ -80,11 +81,9 @@ before(async () => {
   await source.query(`CREATE TABLE people AS SELECT i AS id, 'foreign' AS city FROM generate_series(1, 20) i;
     ALTER TABLE people ADD PRIMARY KEY (id)`)
   await start()
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  const { host, port, user, password: secret } = server.tcpAddress
-  const text = JSON.stringify({ host, port, user, password: secret, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: text }))
+  const admin = await adminOf({ url, data })
+  await makeTenant(admin)
+  await connectSource(developer, server.tcpAddress)
   // Epoch 1 of a product that has the same name, and is another one.
   await makeProduct()
   await keep('foreign')
@@ -109,16 +108,12 @@ after(async () => {
 
 async function start(): Promise<void> {
   runtime = await RuntimeProcess.spawn(data, null, 0, configFile)
-  const found = await runtime.address()
-  assert.ok(found, runtime.output)
-  url = found
-  const dora = { tenant: 'acme', groups: ['svc-developers'], user: 'dora' } as const
-  developer = new Client(url, await issueToken(data, dora, { ttlS: 3600 }))
+  url = await servedAt(runtime)
+  developer = await personOf({ url, data }, 'dora')
 }
 
 async function makeProduct(): Promise<void> {
-  const about = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', about))
+  await registerProduct(developer, 'people')
   const files = manifests('public.people', { endpoints: ENDPOINTS, columns: COLUMNS })
   await ok(developer.upload('/api/v1/products/people/manifests', files))
   const deployed = await ok(developer.post('/api/v1/products/people/deploy', { version: '1.0.0', dry_run: false }))

@@ -11,11 +11,11 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Client as Source } from 'pg'
-import { type Answer, Client, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Answer, type Client, manifests, ok } from '../acceptance/client.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, personOf, uploadAndDeploy } from './first-steps.ts'
 
 const LAUNCHER = join(import.meta.dirname, '../runtime/bin/sluice.js')
 const ENDPOINTS = `  - type: lookup
@@ -72,23 +72,20 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-plans-'))
   data = join(folder, 'data')
   server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
-  const { host, port, user, password } = server.tcpAddress
-  source = new Source({ host, port, user, password, database: 'postgres' })
+  source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people (id integer PRIMARY KEY, at timestamptz NOT NULL, city text, spent numeric(12,2));
     INSERT INTO people SELECT i, now(), 'city', i * 1.25 FROM generate_series(1, 20) i`)
   runtime = await RuntimeProcess.spawn(data, null)
   url = (await runtime.address()) ?? assert.fail(runtime.output)
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+  const admin = await adminOf({ url, data })
   await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'free' }))
   developer = await as('dora')
   colleague = await as('carl')
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  await connectSource(developer, server.tcpAddress)
   await ok(developer.post('/api/v1/connections/db/grants', { subject: { user: 'carl' } }))
   await ok(developer.post('/api/v1/products', { name: 'people', namespace: 'crm', archetype: 'source_aligned' }))
-  await ok(developer.upload('/api/v1/products/people/manifests', LIVE))
-  await ok(developer.post('/api/v1/products/people/deploy', { version: '1.0.0' }))
+  await uploadAndDeploy(developer, 'people', LIVE)
   const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
   assert.equal((await developer.untilEnded(id)).state, 'succeeded')
   await source.query('DELETE FROM people WHERE id > 15')
@@ -101,8 +98,8 @@ after(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function as(user: string): Promise<Client> {
-  return new Client(url, await issueToken(data, { tenant: 'acme', groups: ['svc-developers'], user }, { ttlS: 3600 }))
+function as(user: string): Promise<Client> {
+  return personOf({ url, data }, user)
 }
 
 /** A digest of everything that is kept, by what it is called. */

@@ -14,6 +14,7 @@ import { type Answer, Client, type Json, manifests, ok } from '../acceptance/cli
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { PUSH_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, makeTenant, personOf, registerProduct, uploadAndDeploy } from './first-steps.ts'
 import { until } from './until.ts'
 
 const COLUMNS = `  - { name: id, type: long, role: identity, nullable: false }
@@ -54,23 +55,19 @@ async function start(fault: string | null): Promise<void> {
   if (found === null && fault !== null) return start(null)
   assert.ok(found, runtime.output)
   url = found
-  const token = (tenant: string, groups: readonly string[], user: string) =>
-    issueToken(data, { tenant, groups: [...groups], user }, { ttlS: 36_000 })
-  developer = new Client(url, await token('acme', ['svc-developers'], 'dora'))
-  viewer = new Client(url, await token('acme', ['svc-viewers'], 'vera'))
-  stranger = new Client(url, await token('globex', ['svc-developers'], 'dora'))
+  developer = await personOf({ url, data }, 'dora')
+  viewer = await personOf({ url, data }, 'vera', { group: 'svc-viewers' })
+  stranger = await personOf({ url, data }, 'dora', { tenant: 'globex' })
 }
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-pushed-'))
   data = join(folder, 'data')
   await start(null)
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 36_000 }))
-  for (const slug of ['acme', 'globex'])
-    await ok(admin.post('/api/v1/tenants', { slug, display_name: slug, tier: 'enterprise' }))
+  const admin = await adminOf({ url, data })
+  for (const slug of ['acme', 'globex']) await makeTenant(admin, slug)
   await ok(register({ tables: { orders: TABLE } }))
-  const product = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', product))
+  await registerProduct(developer, 'people')
 })
 
 after(async () => {
@@ -378,8 +375,7 @@ it('a webhook is proved by its signature, and kept once as it came', async () =>
   )
   const inputs = texts.inputs.replace('connection: db', 'connection: hooks').replace(', mode: full', '')
   const files = { ...texts, product: of(texts.product), quality: of(texts.quality), inputs }
-  await ok(developer.upload('/api/v1/products/calls/manifests', files))
-  await ok(developer.post('/api/v1/products/calls/deploy', { version: '1.0.0' }))
+  await uploadAndDeploy(developer, 'calls', files)
   const { id } = await ok(developer.post('/api/v1/connections/hooks/sync'))
   assert.equal((await developer.untilEnded(id)).state, 'succeeded')
   const { text } = await viewer.text('/api/v1/products/calls/latest?filter=webhook_id:m-1')

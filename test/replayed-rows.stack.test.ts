@@ -7,10 +7,10 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { REPLAY_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, makeTenant, personOf, servedAt } from './first-steps.ts'
 
 const COLUMNS = `  - { name: id, type: long, role: identity, nullable: false }
   - { name: n, type: string }
@@ -36,15 +36,11 @@ function any(count: number): number {
 
 async function start(fault: string | null): Promise<void> {
   runtime = await RuntimeProcess.spawn(data, fault, 0, config)
-  const found = await runtime.address()
-  assert.ok(found, runtime.output)
-  url = found
-  const token = (tenant: string, groups: readonly string[], user: string) =>
-    issueToken(data, { tenant, groups: [...groups], user }, { ttlS: 36_000 })
-  developer = new Client(url, await token('acme', ['svc-developers'], 'dora'))
-  colleague = new Client(url, await token('acme', ['svc-developers'], 'carl'))
-  viewer = new Client(url, await token('acme', ['svc-viewers'], 'vera'))
-  stranger = new Client(url, await token('globex', ['svc-developers'], 'gus'))
+  url = await servedAt(runtime)
+  developer = await personOf({ url, data }, 'dora')
+  colleague = await personOf({ url, data }, 'carl')
+  viewer = await personOf({ url, data }, 'vera', { group: 'svc-viewers' })
+  stranger = await personOf({ url, data }, 'gus', { tenant: 'globex' })
 }
 
 before(async () => {
@@ -57,9 +53,8 @@ before(async () => {
   await writeFile(config, `upkeep: { compare_minutes: 0 }\n${folders}`)
   data = join(folder, 'data')
   await start(null)
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 36_000 }))
-  for (const slug of ['acme', 'globex'])
-    await ok(admin.post('/api/v1/tenants', { slug, display_name: slug, tier: 'enterprise' }))
+  const admin = await adminOf({ url, data })
+  for (const slug of ['acme', 'globex']) await makeTenant(admin, slug)
 })
 
 after(async () => {

@@ -12,11 +12,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, before, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Client as Source } from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
-import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type Answer, type Client, type Json, manifests } from '../acceptance/client.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -90,14 +90,11 @@ async function start(trusted: readonly string[]): Promise<void> {
   const file = join(folder, 'sluice.yaml')
   await writeFile(file, JSON.stringify(config))
   runtime = await RuntimeProcess.spawn(data, null, 0, file)
-  const url = await runtime.address()
-  assert.ok(url, runtime.output)
-  const client = async (who: Parameters<typeof issueToken>[1]) =>
-    new Client(url, await issueToken(data, who, { ttlS: 3600 }))
-  admin = await client({ role: 'admin' })
-  developer = await client({ tenant: 'acme', groups: ['svc-developers'], user: 'dora' })
-  viewer = await client({ tenant: 'acme', groups: ['svc-viewers'], user: 'vito' })
-  other = await client({ tenant: 'beta', groups: ['svc-developers'], user: 'bea' })
+  const url = await servedAt(runtime)
+  admin = await adminOf({ url, data })
+  developer = await personOf({ url, data }, 'dora')
+  viewer = await personOf({ url, data }, 'vito', { group: 'svc-viewers' })
+  other = await personOf({ url, data }, 'bea', { tenant: 'beta' })
 }
 
 async function ok(answer: Promise<Answer>): Promise<Json> {
@@ -132,12 +129,9 @@ async function deploy(client: Client, version: string, endpoints: string): Promi
 }
 
 async function onboard(slug: string, client: Client): Promise<void> {
-  await ok(admin.post('/api/v1/tenants', { slug, display_name: slug, tier: 'enterprise' }))
-  const { host, port, user, password } = server.tcpAddress
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(client.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
-  const about = { name: 'docs', namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(client.post('/api/v1/products', about))
+  await makeTenant(admin, slug)
+  await connectSource(client, server.tcpAddress)
+  await registerProduct(client, 'docs')
 }
 
 const proof = async () =>
