@@ -48,6 +48,33 @@ describe('where connections may go', () => {
     })
   }
 
+  it('lets nothing through while nobody can say which addresses are its own', async () => {
+    const answers: (readonly { address: string }[] | NodeJS.ErrnoException)[] = []
+    const lookUp = async () => {
+      const answer = answers.shift()
+      if (answer === undefined || answer instanceof Error) throw answer ?? new Error('nothing was to be asked')
+      return answer
+    }
+    const failure = (code: string) => Object.assign(new Error(code), { code })
+    const ownEndpoints = () => [{ address: 'registry.internal', port: 5432 }]
+    const policy = createNetworkPolicy({ ...RULES, allow: ['10.0.0.0/8'], ownEndpoints }, lookUp)
+    const to = (address: string, port = 5432) => policy.resolve(address, port, AbortSignal.timeout(600_000))
+    answers.push(failure('EAI_AGAIN'))
+    await assert.rejects(to('10.0.0.7'), { kind: 'TRANSIENT', code: 'host_not_found' })
+    assert.ok(await to('10.0.0.7', 3306))
+    answers.push([{ address: '10.0.0.7' }])
+    await assert.rejects(to('10.0.0.7'), REFUSED)
+    for (const code of ['EAI_AGAIN', 'ENOTFOUND']) {
+      answers.push(failure(code), failure(code))
+      await assert.rejects(to('10.0.0.7'), REFUSED)
+      assert.ok(await to('10.0.0.8'))
+    }
+    const never = createNetworkPolicy({ ...RULES, allow: ['10.0.0.0/8'], ownEndpoints }, async () => {
+      throw failure('ENOTFOUND')
+    })
+    assert.ok(await never.resolve('10.0.0.7', 5432, AbortSignal.timeout(600_000)))
+  })
+
   for (const address of ['64:ff9b::a00:1', '64:ff9b::10.0.0.1', '2002:a00:1::1', '2002:a00:1:ffff::']) {
     it(`judges ${address} by the address that it leads to`, async () => {
       await assert.rejects(resolve(address), REFUSED)

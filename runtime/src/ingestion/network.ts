@@ -70,7 +70,12 @@ const EMBEDDING: readonly (readonly [...Ranges[number], word: number])[] = [
   ['2002::', 16, 'ipv6', 1],
 ]
 
-export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
+/** All addresses of a name, as the system resolves it. */
+export type LookUp = (host: string) => Promise<readonly { readonly address: string }[]>
+
+const bySystem: LookUp = (host) => lookup(host, { all: true })
+
+export function createNetworkPolicy(rules: NetworkRules, lookUp: LookUp = bySystem): NetworkPolicy {
   const never = blockList(NEVER)
   const loopback = blockList(LOOPBACK)
   const innerIpv4 = blockList(INNER_IPV4)
@@ -78,9 +83,10 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
   const globalIpv6 = blockList(GLOBAL_IPV6)
   const allowed = new BlockList()
   for (const range of rules.allow) addCidr(allowed, range)
+  const ownAddresses = addressesOf(lookUp)
   const isOwn = async (address: string, family: 'ipv4' | 'ipv6', port: number): Promise<boolean> => {
     const hosts = rules.ownEndpoints().filter((own) => own.port === port)
-    const own = (await Promise.all(hosts.map(({ address: host }) => addressesOf(host)))).flat()
+    const own = (await Promise.all(hosts.map(({ address: host }) => ownAddresses(host)))).flat()
     return own.some((one) => sameHost(one, address, loopback, family))
   }
   const isGlobal = (address: string, family: 'ipv4' | 'ipv6'): boolean =>
@@ -121,12 +127,28 @@ function sameHost(own: string, address: string, loopback: BlockList, family: 'ip
   return isLocal && loopback.check(address, family)
 }
 
-async function addressesOf(host: string): Promise<readonly string[]> {
-  if (isIP(host)) return [canonical(host)[0]]
-  try {
-    return (await lookup(host, { all: true })).map((found) => canonical(found.address)[0])
-  } catch {
-    return []
+/**
+ * Of our own servers. A name that cannot be resolved just now has the addresses that it had; where none are known, nobody can
+ * say what is ours, and nothing is let through. A name that does not exist (ENOTFOUND) leads nowhere.
+ */
+function addressesOf(lookUp: LookUp): (host: string) => Promise<readonly string[]> {
+  const known = new Map<string, readonly string[]>()
+  return async (host) => {
+    if (isIP(host)) return [canonical(host)[0]]
+    try {
+      const found = (await lookUp(host)).map(({ address }) => canonical(address)[0])
+      known.set(host, found)
+      return found
+    } catch (cause) {
+      const before = known.get(host)
+      if (before !== undefined) return before
+      if ((cause as NodeJS.ErrnoException).code === 'ENOTFOUND') return []
+      throw new SluiceError('TRANSIENT', 'whether an address is one of this server’s own cannot be told now', {
+        code: 'host_not_found',
+        remedy: 'Try again; if it persists, the operator checks the DNS that this server uses.',
+        cause,
+      })
+    }
   }
 }
 
