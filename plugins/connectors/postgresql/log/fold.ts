@@ -1,5 +1,5 @@
 /** What the log's messages come to: rows of the streams asked for, and what befalls these. */
-import { type ChangeEvent, type ChangeStream, SluiceError } from '@sluice/sdk'
+import { type ChangeEvent, SluiceError, type ToldStream } from '@sluice/sdk'
 import type { Session } from '../session.ts'
 import { type Cell, garbled, type LogMessage, type Tuple } from './pgoutput.ts'
 import { fixed } from './position.ts'
@@ -19,7 +19,7 @@ const MAX_RELATIONS = 100_000
 const EPOCH_US = 946_684_800_000_000n
 
 export class LogFold {
-  readonly #streams: readonly ChangeStream[]
+  readonly #streams: readonly ToldStream[]
   readonly #session: Session
   readonly #byOid = new Map<number, Told | null>()
   readonly #shapes = new Map<number, Shape>()
@@ -33,7 +33,7 @@ export class LogFold {
   #count = 0n
   sourceTime: string | null = null
 
-  constructor(streams: readonly ChangeStream[], session: Session) {
+  constructor(streams: readonly ToldStream[], session: Session) {
     this.#streams = streams
     this.#session = session
   }
@@ -118,7 +118,9 @@ export class LogFold {
 
   #schemaEvent(stream: number, shape: Shape, mustReread: boolean): ChangeEvent {
     this.#given.set(stream, shape)
-    return { kind: 'schema', stream, schema: shape.schema, ...(mustReread ? { mustReread: true } : {}) }
+    const { marks = false } = this.#streams[stream] ?? {}
+    const more = { ...(mustReread ? { mustReread: true } : {}), ...(marks ? { marks } : {}) }
+    return { kind: 'schema', stream, schema: shape.schema, ...more }
   }
 
   #told(oid: number): Told | null {
@@ -158,7 +160,7 @@ export class LogFold {
       this.#unsettled.add(stream)
       return
     }
-    this.#byOid.set(oid, { stream, shape, batch: new RowBatch() })
+    this.#byOid.set(oid, { stream, shape, batch: new RowBatch(wanted.marks === true) })
     const known = this.#shapes.get(stream)
     this.#shapes.set(stream, shape)
     if (known && isSameShape(known, shape)) {
