@@ -24,13 +24,9 @@ export interface ChangeStream {
   readonly table: string
   /** By which its rows are found; what the source enforces, and logs of a row that is gone. */
   readonly primaryKey: readonly string[]
-}
-
-/** A table as its changes are asked for. */
-export interface ToldStream extends ChangeStream {
   /**
-   * A row may come without values of columns that are not of the key, if it says so: where a connector heeds it, `schema` has
-   * `marks`. Else a value that cannot be carried costs the row.
+   * Of what `changes` is asked for: a row may come without values of columns that are not of the key, if it says so. Where a
+   * connector heeds it, `schema` has `marks`. Else a value that cannot be carried costs the row.
    */
   readonly marks?: boolean
 }
@@ -153,7 +149,7 @@ export interface ChangeSource {
   changes(request: {
     readonly capture: string
     readonly after: ChangePosition
-    readonly streams: readonly ToldStream[]
+    readonly streams: readonly ChangeStream[]
     readonly signal: AbortSignal
   }): AsyncIterable<ChangeEvent>
   /** The runtime has committed all up to there: the source may forget it. Goes exactly there, and never back. */

@@ -2,7 +2,7 @@
 import { appendFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { StorageRoom } from '@sluice/engine'
-import { type ChangeEvent, type ChangePosition, SluiceError, type ToldStream } from '@sluice/sdk'
+import { type ChangeEvent, type ChangePosition, type ChangeStream, SluiceError } from '@sluice/sdk'
 import type { RefusedRow } from '../registry/quarantine.ts'
 import { type LogSegment, OWN_NAMES } from './change-fold.ts'
 import { RefusedRows } from './refused-rows.ts'
@@ -29,7 +29,7 @@ const MAX_SEGMENTS = 100
 
 export class ChangeSpool {
   readonly #dir: string
-  readonly #streams: readonly ToldStream[]
+  readonly #streams: readonly ChangeStream[]
   readonly #room: StorageRoom
   readonly #tables: readonly TableSpool[]
   #held = 0
@@ -38,7 +38,7 @@ export class ChangeSpool {
   #position: { readonly position: ChangePosition; readonly sourceTime: string | null } | null = null
 
   /** `dir`: empty, and the caller's to remove. */
-  constructor(dir: string, streams: readonly ToldStream[], room: StorageRoom) {
+  constructor(dir: string, streams: readonly ChangeStream[], room: StorageRoom) {
     this.#dir = dir
     this.#streams = streams
     this.#room = room
@@ -146,7 +146,7 @@ class TableSpool implements SpooledTable {
   /** False: its columns are as before. */
   begin(
     { schema: { columns }, marks = false }: Extract<ChangeEvent, { kind: 'schema' }>,
-    { primaryKey, table, marks: isAsked = false }: ToldStream,
+    { primaryKey, table, marks: isAsked = false }: ChangeStream,
     file: string,
   ): boolean {
     if (marks && !isAsked) throw brokenLog('it gave marks that nobody asked for')
@@ -181,7 +181,7 @@ class TableSpool implements SpooledTable {
     return held
   }
 
-  reject(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey, marks }: ToldStream): void {
+  reject(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey, marks }: ChangeStream): void {
     const { columns = [] } = this.segments.at(-1) ?? {}
     const { column } = event
     const isDispensable = columns.some(({ name }) => name === column && !primaryKey.includes(name))
@@ -190,7 +190,7 @@ class TableSpool implements SpooledTable {
   }
 
   /** Its row has come, and says itself what it lacks. */
-  carry(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey }: ToldStream): void {
+  carry(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey }: ChangeStream): void {
     const { columns = [], marks = false } = this.segments.at(-1) ?? {}
     const { column } = event
     const isThere = columns.some(({ name }) => name === column)
@@ -200,7 +200,7 @@ class TableSpool implements SpooledTable {
   }
 
   /** A line of CSV for what came beside the rows: `t` for all that are gone, `r` for one that cannot be carried. */
-  lineOf(event: Extract<ChangeEvent, { kind: 'truncate' | 'reject' }>, { primaryKey }: ToldStream): string {
+  lineOf(event: Extract<ChangeEvent, { kind: 'truncate' | 'reject' }>, { primaryKey }: ChangeStream): string {
     const { columns = [], marks = false } = this.segments.at(-1) ?? {}
     // A key that cannot be carried is of no row that was.
     const isOfKey = event.kind === 'reject' && event.column !== null && primaryKey.includes(event.column)

@@ -42,7 +42,7 @@ import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFoun
 
 /** What a run does with any table, for those of a log. */
 export interface LogHooks {
-  /** Whether its rows may lack values, and say so: see `ToldStream`. */
+  /** Whether its rows may lack values, and say so: see `ChangeStream`. */
   marks(table: SourceTable, mode: ReadMode, description: DiscoveredTable): boolean
   /** Reads the table whole and stages it. */
   load(

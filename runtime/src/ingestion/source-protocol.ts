@@ -6,7 +6,7 @@
 
 import type { Wall, WallName } from '@sluice/engine'
 import type { WireError } from '@sluice/engine/wire-error'
-import type { ChangePosition, ChangeStream, ReadRequest, ToldStream } from '@sluice/sdk'
+import type { ChangePosition, ChangeStream, ReadRequest } from '@sluice/sdk'
 
 /** In the child. */
 export const CHANNEL_FD = 3
@@ -64,7 +64,7 @@ export type ChangeCall =
       readonly method: 'changes.read'
       readonly capture: string
       readonly after: ChangePosition
-      readonly streams: readonly ToldStream[]
+      readonly streams: readonly ChangeStream[]
     }
   | { readonly method: 'changes.ack'; readonly capture: string; readonly position: ChangePosition }
   | { readonly method: 'changes.health'; readonly capture: string; readonly saved: ChangePosition | null }

@@ -1,5 +1,5 @@
 /** What the log's messages come to: rows of the streams asked for, and what befalls these. */
-import { type ChangeEvent, SluiceError, type ToldStream } from '@sluice/sdk'
+import { type ChangeEvent, type ChangeStream, SluiceError } from '@sluice/sdk'
 import type { Session } from '../session.ts'
 import { type Cell, garbled, type LogMessage, type Tuple } from './pgoutput.ts'
 import { fixed } from './position.ts'
@@ -19,7 +19,7 @@ const MAX_RELATIONS = 100_000
 const EPOCH_US = 946_684_800_000_000n
 
 export class LogFold {
-  readonly #streams: readonly ToldStream[]
+  readonly #streams: readonly ChangeStream[]
   readonly #session: Session
   readonly #byOid = new Map<number, Told | null>()
   readonly #shapes = new Map<number, Shape>()
@@ -33,7 +33,7 @@ export class LogFold {
   #count = 0n
   sourceTime: string | null = null
 
-  constructor(streams: readonly ToldStream[], session: Session) {
+  constructor(streams: readonly ChangeStream[], session: Session) {
     this.#streams = streams
     this.#session = session
   }
