@@ -355,7 +355,7 @@ test('of each row the table says what it lacks, whatever was changed, wherever t
         await check(source.log.slice(cut))
       },
     ),
-    { numRuns: Number(process.env['LOG_RUNS'] ?? 8) },
+    { numRuns: Number(process.env['LOG_RUNS'] ?? 4) },
   )
   if (process.env['LOG_RUNS'] !== undefined) console.log({ unknown })
 })
