@@ -24,6 +24,11 @@ export interface ChangeStream {
   readonly table: string
   /** By which its rows are found; what the source enforces, and logs of a row that is gone. */
   readonly primaryKey: readonly string[]
+  /**
+   * Of what `changes` is asked for: a row may come without values of columns that are not of the key, if it says so. Where a
+   * connector heeds it, `schema` has `marks`. Else a value that cannot be carried costs the row.
+   */
+  readonly marks?: boolean
 }
 
 /** What a log cannot tell of a table, and what would let it. */
@@ -68,9 +73,18 @@ export type ChangeEvent =
   /**
    * Before the first rows of a stream, and whenever its columns change: how the rows after it are shaped. `mustReread`:
    * values of rows that do not come have changed with it (a default, another type, another table of that name), so that
-   * the table is to be read whole.
+   * the table is to be read whole. `marks`, of a stream that was asked for with it, and of all its schemas or of none: every
+   * row after it has one cell more at its end, as in a read that has `marks`: a JSON array of the names of its columns that are
+   * null in place of what cannot be carried, or null. A column whose value is left out as unchanged lacks what it lacked. Whoever
+   * gives marks in a log gives them in a read of the table.
    */
-  | { readonly kind: 'schema'; readonly stream: number; readonly schema: TableSchema; readonly mustReread?: boolean }
+  | {
+      readonly kind: 'schema'
+      readonly stream: number
+      readonly schema: TableSchema
+      readonly mustReread?: boolean
+      readonly marks?: boolean
+    }
   /**
    * `_op`: `u` for a row as it is now, `d` for one that is gone (only its key is told, the other columns are null).
    * `_seq`: place in the log, grows as text. `_unchanged`: a JSON array of the columns whose values the log leaves out
@@ -80,7 +94,10 @@ export type ChangeEvent =
   | { readonly kind: 'rows'; readonly stream: number; readonly chunk: CsvChunk; readonly rows: number }
   /** All rows of the stream before it are gone. */
   | { readonly kind: 'truncate'; readonly stream: number; readonly seq: string }
-  /** A changed row that cannot be carried: the row of that key is gone from what is served, else it were an old one. */
+  /**
+   * A changed row that cannot be carried: the row of that key is gone from what is served, else it were an old one. `carried`: the
+   * row has come, as the last one before it and of its `seq`, with null in `column`, which is one of its mark.
+   */
   | {
       readonly kind: 'reject'
       readonly stream: number
@@ -89,6 +106,7 @@ export type ChangeEvent =
       readonly column: string | null
       readonly key?: Readonly<Record<string, string | null>>
       readonly raw?: string
+      readonly carried?: boolean
     }
   /** All before it is whole. `sourceTime`: of the last transaction, by the source's clock, ISO 8601 in UTC. */
   | { readonly kind: 'checkpoint'; readonly position: ChangePosition; readonly sourceTime: string | null }

@@ -83,13 +83,15 @@ export interface Step {
   readonly renames?: Readonly<Record<string, string>>
   readonly partitioning?: readonly { readonly column: string; readonly transform: string }[]
   readonly summary?: Readonly<Record<string, string>>
+  /** See `WriteTarget.marks`. */
+  readonly marks?: boolean
 }
 
 /** Writes and stages one change against the table as it is. */
 export async function stageStep(test: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {
   const lake = test.aside.lakeFor(test.lake)
   const base = await lake.load(ref)
-  const { select, schema, operation, removed, renames, partitioning } = step
+  const { select, schema, operation, removed, renames, partitioning, marks } = step
   const target = {
     ref,
     base,
@@ -98,6 +100,7 @@ export async function stageStep(test: TestLake, ref: TableRef, step: Step): Prom
     rows: operation === 'replace' ? 'rewrite' : 'keep',
     ...(renames === undefined ? {} : { renames }),
     ...(partitioning === undefined ? {} : { partitioning }),
+    ...(marks === undefined ? {} : { marks }),
   } as const
   const { written } = await lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(600_000))
   const [data] = written

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from '@sluice/iceberg/testing'
+import { engineTable, hasMarks, MARKED_COLUMNS, MARKS } from '@sluice/iceberg'
+import { collect, commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from '@sluice/iceberg/testing'
 import { type ChangeEvent, type ChangeStream, type Column, SluiceError } from '@sluice/sdk'
 import fc from 'fast-check'
 import { applyLog } from './apply-log.ts'
@@ -31,6 +32,8 @@ const COLUMNS: readonly Column[] = [
 const STREAM: ChangeStream = { schema: 'public', table: 't', primaryKey: ['a', 'b'] }
 const SCHEMA = { columns: COLUMNS, primaryKey: STREAM.primaryKey }
 const BIG = ['big', 'large'] as const
+const VALUES = ['n', ...BIG] as const
+type Name = (typeof VALUES)[number]
 
 interface Row {
   a: number
@@ -38,10 +41,12 @@ interface Row {
   n: number | null
   big: string | null
   large: string | null
+  /** Of these nothing can carry the value that the source has. */
+  lacks?: readonly Name[]
 }
 type Cell = string | null
 type Line =
-  | { readonly cells: readonly Cell[] }
+  | { readonly cells: readonly Cell[]; readonly lacks: readonly Name[] }
   | { readonly truncate: string }
   | { readonly reject: string; readonly key: { readonly a: string; readonly b: string } | null }
 
@@ -49,7 +54,13 @@ type Line =
 class Source {
   readonly rows = new Map<string, Row>()
   readonly log: Line[] = []
+  /** Its log brings rows without values that cannot be carried. */
+  readonly #marks: boolean
   #seq = 0
+
+  constructor(marks = false) {
+    this.#marks = marks
+  }
 
   next(): string {
     this.#seq += 1
@@ -65,7 +76,9 @@ class Source {
         : [of(row.a), row.b, of(row.n), ...BIG.map((name) => (unchanged.includes(name) ? null : row[name]))]
     const left = unchanged.length === 0 ? null : JSON.stringify(unchanged)
     const former = from === null ? null : JSON.stringify([String(from.a), from.b])
-    this.log.push({ cells: [op, this.next(), left, former, ...values] })
+    const lacks = op === 'd' ? [] : (row.lacks ?? []).filter((name) => !unchanged.includes(name))
+    const mark = lacks.length === 0 ? null : JSON.stringify(lacks)
+    this.log.push({ cells: [op, this.next(), left, former, ...values, ...(this.#marks ? [mark] : [])], lacks })
   }
 
   upsert(row: Row) {
@@ -79,13 +92,25 @@ class Source {
     this.#say(
       'u',
       now,
-      BIG.filter((name) => before[name] !== null && before[name] === now[name]),
+      BIG.filter(
+        (name) => Source.stays(before, name) && before[name] === now[name] && lacks(before, name) === lacks(now, name),
+      ),
     )
+  }
+  static stays = (row: Row, name: Name) => row[name] !== null || lacks(row, name)
+
+  /** It has a value of the column from now on that cannot be carried, and comes without it. */
+  lose(key: Pick<Row, 'a' | 'b'>, name: Name) {
+    const row = this.rows.get(Source.key(key))
+    if (row === undefined) return
+    const now = { ...row, [name]: null, lacks: [...new Set([...(row.lacks ?? []), name])] }
+    this.#update({ ...row, lacks: (row.lacks ?? []).filter((one) => one !== name) }, now)
+    this.rows.set(Source.key(now), now)
   }
   touch(key: Pick<Row, 'a' | 'b'>, n: number) {
     const row = this.rows.get(Source.key(key))
     if (row === undefined) return
-    const now = { ...row, n }
+    const now = { ...row, n, lacks: (row.lacks ?? []).filter((name) => name !== 'n') }
     this.#update(row, now)
     this.rows.set(Source.key(now), now)
   }
@@ -97,7 +122,7 @@ class Source {
     this.#say(
       'u',
       now,
-      BIG.filter((name) => row[name] !== null),
+      BIG.filter((name) => Source.stays(row, name)),
       row,
     )
     this.rows.delete(Source.key(row))
@@ -123,7 +148,15 @@ class Source {
   content() {
     return [...this.rows.values()].map(({ a, b, n, big, large }) => [a, b, n, big, large]).toSorted(byText)
   }
+  /** With what each row lacks at its end. */
+  marked() {
+    return [...this.rows.values()]
+      .map(({ a, b, n, big, large, lacks = [] }) => [a, b, n, big, large, [...lacks].toSorted().join()])
+      .toSorted(byText)
+  }
 }
+
+const lacks = (row: Row, name: Name): boolean => row.lacks?.includes(name) === true
 
 const byText = (one: unknown, other: unknown) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1)
 const csv = (cells: readonly Cell[]) =>
@@ -133,14 +166,19 @@ const newRef = () => ({ warehouse: 'acme', namespace: 'raw_db', table: `t_${rand
 const signal = () => AbortSignal.timeout(600_000)
 const ROOM = { bytes: 1e9, exceeded: () => new SluiceError('QUOTA', 'too much', { code: 'tier_limit_exceeded' }) }
 
-async function writeWhole(ref: ReturnType<typeof newRef>, rows: readonly Row[]) {
+async function writeWhole(ref: ReturnType<typeof newRef>, rows: readonly Row[], marks = false) {
+  const markOf = ({ lacks = [] }: Row) => text(lacks.length === 0 ? null : JSON.stringify(lacks))
   const values = rows.map(
-    ({ a, b, n, big, large }) => `(${[a, text(b), n ?? 'NULL', text(big), text(large)].join(', ')})`,
+    (row) =>
+      `(${[row.a, text(row.b), row.n ?? 'NULL', text(row.big), text(row.large), ...(marks ? [markOf(row)] : [])].join(', ')})`,
   )
-  const from = values.length === 0 ? '(VALUES (1, NULL, 1, NULL, NULL)) WHERE false' : `(VALUES ${values.join(', ')})`
-  const list = from.replace(/\)( WHERE false)?$/, ') v(a, b, n, big, large)$1')
-  const select = `SELECT a::INTEGER AS a, b::VARCHAR AS b, n::INTEGER AS n, big::VARCHAR AS big, large::VARCHAR AS large FROM ${list}`
-  await commitStep(lake, ref, { operation: 'replace', schema: SCHEMA, select })
+  const nothing = `(VALUES (1, NULL, 1, NULL, NULL${marks ? ', NULL' : ''})) WHERE false`
+  const from = values.length === 0 ? nothing : `(VALUES ${values.join(', ')})`
+  const list = from.replace(/\)( WHERE false)?$/, `) v(a, b, n, big, large${marks ? `, "${MARKS.name}"` : ''})$1`)
+  const more = marks ? `, "${MARKS.name}"::VARCHAR AS "${MARKS.name}"` : ''
+  const select = `SELECT a::INTEGER AS a, b::VARCHAR AS b, n::INTEGER AS n, big::VARCHAR AS big, large::VARCHAR AS large${more} FROM ${list}`
+  const summary = marks ? { [MARKED_COLUMNS]: JSON.stringify(VALUES) } : {}
+  await commitStep(lake, ref, { operation: 'replace', schema: SCHEMA, select, summary, ...(marks ? { marks } : {}) })
 }
 const text = (value: string | null) => (value === null ? 'NULL' : `'${value.replaceAll("'", "''")}'`)
 
@@ -149,17 +187,30 @@ async function apply(
   lines: readonly Line[],
   isFresh = false,
   events: readonly ChangeEvent[] = [],
+  marks = false,
 ) {
   const dir = join(lake.dir, randomUUID())
   await mkdir(dir)
-  const spool = new ChangeSpool(dir, [STREAM], ROOM)
-  await spool.take({ kind: 'schema', stream: 0, schema: SCHEMA })
+  const spool = new ChangeSpool(dir, [{ ...STREAM, ...(marks ? { marks } : {}) }], ROOM)
+  await spool.take({ kind: 'schema', stream: 0, schema: SCHEMA, ...(marks ? { marks } : {}) })
   for (const line of lines) {
     if ('reject' in line) {
       const { reject: seq, key } = line
       await spool.take({ kind: 'reject', stream: 0, seq, reason: 'odd', column: 'n', ...(key === null ? {} : { key }) })
     } else if ('truncate' in line) await spool.take({ kind: 'truncate', stream: 0, seq: line.truncate })
-    else await spool.take({ kind: 'rows', stream: 0, chunk: csv(line.cells), rows: 1 })
+    else {
+      await spool.take({ kind: 'rows', stream: 0, chunk: csv(line.cells), rows: 1 })
+      for (const column of line.lacks) {
+        await spool.take({
+          kind: 'reject',
+          stream: 0,
+          seq: String(line.cells[1]),
+          reason: 'odd',
+          column,
+          carried: true,
+        })
+      }
+    }
   }
   for (const event of events) await spool.take(event)
   await spool.flush()
@@ -245,6 +296,111 @@ test('whatever was changed, and wherever the log was cut, the table is as its so
     }),
     { numRuns: Number(process.env['LOG_RUNS'] ?? 5) },
   )
+})
+
+const LOSS = fc.tuple(KEY, fc.constantFrom(...VALUES)).map(
+  ([key, name]) =>
+    (source: Source) =>
+      source.lose(key, name),
+)
+const MARKING = fc.array(fc.oneof({ weight: 3, arbitrary: LOSS }, { weight: 5, arbitrary: STATEMENT }), {
+  minLength: 2,
+  maxLength: 14,
+})
+
+/** The rows with what each is marked to lack, by the files. */
+async function markedRows(ref: ReturnType<typeof newRef>) {
+  const scan = await lake.lake.scan(ref)
+  const marks = hasMarks(scan.summary)
+  const fields = marks ? [...scan.schema.fields, MARKS] : scan.schema.fields
+  const mark = marks ? `"${MARKS.name}"` : 'NULL::VARCHAR'
+  const select = `SELECT a, b, n, big, large, coalesce(array_to_string(list_sort(from_json(${mark}, '["VARCHAR"]')), ','), '') FROM t`
+  const [rows = []] = await collect(lake.engine, [engineTable(scan, ['t'], { ...scan.schema, fields })], [select])
+  return { rows: rows.map((row) => [...row]).toSorted(byText), named: JSON.parse(scan.summary[MARKED_COLUMNS] ?? '[]') }
+}
+
+test('of each row the table says what it lacks, whatever was changed, wherever the log was cut, and by which of them it was told', {
+  timeout: 600_000,
+}, async () => {
+  let unknown = 0
+  await fc.assert(
+    fc.asyncProperty(
+      MARKING,
+      MARKING,
+      MARKING,
+      fc.boolean(),
+      fc.boolean(),
+      async (early, middle, late, isNew, isFresh) => {
+        const source = new Source(true)
+        const ref = newRef()
+        // Of a table that was written before, no row lacks anything.
+        if (!isNew) for (const statement of early) statement(source)
+        const at = isFresh ? 0 : source.log.length
+        await writeWhole(ref, [...source.rows.values()], !isNew)
+        const check = async (lines: readonly Line[]) => {
+          const { counts } = await apply(ref, lines, isFresh, [], true)
+          if (counts.unknown > 0) {
+            unknown += 1
+            return false
+          }
+          const { rows, named } = await markedRows(ref)
+          assert.deepEqual(rows, source.marked())
+          for (const { lacks = [] } of source.rows.values()) for (const name of lacks) assert.ok(named.includes(name))
+          return true
+        }
+        for (const statement of middle) statement(source)
+        const cut = source.log.length
+        if (!(await check(source.log.slice(at)))) return assert.ok(isFresh)
+        for (const statement of late) statement(source)
+        await check(source.log.slice(cut))
+      },
+    ),
+    { numRuns: Number(process.env['LOG_RUNS'] ?? 4) },
+  )
+  if (process.env['LOG_RUNS'] !== undefined) console.log({ unknown })
+})
+
+test('a log without marks keeps those of the table, and a value that it tells is lacked no more', async () => {
+  const source = new Source()
+  const ref = newRef()
+  const row = (a: number): Row => ({ a, b: 'x', n: 1, big: null, large: null, lacks: ['big', 'large'] })
+  for (const a of [1, 2, 3]) source.rows.set(Source.key(row(a)), row(a))
+  await writeWhole(ref, [...source.rows.values()], true)
+  // Told with what is unchanged, told whole, and not told.
+  source.touch(row(1), 7)
+  source.rows.set(Source.key(row(2)), { ...row(2), lacks: [] })
+  source.upsert({ a: 2, b: 'x', n: 2, big: 'B', large: 'L' })
+  await apply(ref, source.log)
+  const { rows } = await markedRows(ref)
+  assert.deepEqual(rows, source.marked())
+  assert.deepEqual(
+    rows.map((one) => one.at(-1)),
+    ['big,large', '', 'big,large'],
+  )
+})
+
+test('of a mark that cannot be understood the row may lack whatever was told with it', async () => {
+  const ref = newRef()
+  await writeWhole(ref, [])
+  const line = (seq: string, left: string | null, mark: string | null): Line => ({
+    cells: ['u', seq, left, null, '1', 'x', '1', null, null, mark],
+    lacks: [],
+  })
+  await apply(ref, [line('1', null, '{"big":1}'), line('2', '["big","large"]', null)], false, [], true)
+  assert.deepEqual((await markedRows(ref)).rows, [[1, 'x', 1, null, null, 'big,large']])
+})
+
+test('marks that nobody asked for, or of a column of the key, or without a column, are a breach', async () => {
+  const ref = newRef()
+  await writeWhole(ref, [])
+  const breach = { kind: 'INTERNAL', code: 'connector_contract' }
+  const reject = { kind: 'reject', stream: 0, seq: '1', reason: 'odd', carried: true } as const
+  for (const column of [null, 'a', 'other']) {
+    await assert.rejects(apply(ref, [], false, [{ ...reject, column }], true), breach)
+  }
+  await assert.rejects(apply(ref, [], false, [{ ...reject, column: 'n' }]), breach)
+  await assert.rejects(apply(ref, [], false, [{ kind: 'schema', stream: 0, schema: SCHEMA, marks: true }]), breach)
+  await assert.rejects(apply(ref, [], false, [{ kind: 'schema', stream: 0, schema: SCHEMA }], true), breach)
 })
 
 test('a log that tells what the read has seen already changes nothing of it, or the table is read again', {

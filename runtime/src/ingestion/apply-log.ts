@@ -2,7 +2,9 @@
 import type { EngineLimits } from '@sluice/engine'
 import {
   engineTable,
+  hasMarks,
   type Lake,
+  MARKS,
   type Scan,
   type StagedCommit,
   type TableRef,
@@ -58,7 +60,9 @@ export async function applyLog(request: ApplyRequest, lake: Lake): Promise<Appli
       : await merge(request, schema, base, scan, lake)
   checkConserved(table, counts)
   const isSame = written.files.length === 0 && removed.length === 0 && operation === 'overwrite'
-  if (counts.unknown > 0 || (isSame && changes === '')) return { commit: null, counts, changes }
+  // That rows were left out for a column is for the next read to know.
+  const isTold = changes === '' && table.rejectedFor.size === 0
+  if (counts.unknown > 0 || (isSame && isTold)) return { commit: null, counts, changes }
   const commit = await lake.stage(
     request.ref,
     {
@@ -88,7 +92,9 @@ function schemaOf({ base, table, primaryKey }: ApplyRequest): TableSchema {
 }
 
 function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, gone, superseded }: FoldCounts) {
-  const kept = request.table.isTruncated ? {} : before
+  const { segments, isTruncated, withoutValue, rejectedFor } = request.table
+  const kept = isTruncated ? {} : before
+  const marks = segments.some((one) => one.marks)
   return {
     'sluice.run': request.runId,
     'sluice.mode': 'cdc',
@@ -100,20 +106,28 @@ function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, go
     'sluice.rows-gone': String(gone),
     'sluice.rows-superseded': String(superseded),
     [ROWS_REJECTED]: String(request.table.rejected + Number(kept[ROWS_REJECTED] ?? 0)),
-    ...faultsSummary({ withoutValue: [], rejectedFor: [] }, kept),
+    ...faultsSummary({ withoutValue: withoutValue.keys(), rejectedFor, marks }, kept),
   }
 }
 
-function foldOf({ table, base, isFresh }: ApplyRequest, schema: TableSchema) {
+/** Whether rows of the table say what they lack, as `before` it those of the table do, or as the log does. */
+function marksOf({ table }: ApplyRequest, before: Scan | null): boolean {
+  return table.segments.some(({ marks }) => marks) || (before !== null && hasMarks(before.summary))
+}
+
+function foldOf({ table, base, isFresh }: ApplyRequest, schema: TableSchema, marks: boolean) {
   const names = table.isTruncated || base === null ? null : base.schema.fields.map(({ name }) => name)
-  const fold = foldLog({ segments: table.segments, schema, base: names, isFresh })
+  const fold = foldLog({ segments: table.segments, schema, base: names, marks, isFresh })
   return { ...fold, readPaths: table.segments.map(({ file }) => file) }
 }
 
 /** Files without any of the rows that were told of stay as they are. */
 async function merge(request: ApplyRequest, schema: TableSchema, base: TableState, scan: Scan, lake: Lake) {
   const { primaryKey, limits, signal } = request
-  const { steps, changed, gone, readPaths } = foldOf(request, schema)
+  const marks = marksOf(request, scan)
+  const { steps, changed, gone, readPaths } = foldOf(request, schema, marks)
+  // Files of before have no marks, and then none of their rows lacks anything.
+  const fields = marks ? [...base.schema.fields, MARKS] : base.schema.fields
   const { written, removed, removedFrom, results } = await lake.merge(
     {
       base,
@@ -121,10 +135,11 @@ async function merge(request: ApplyRequest, schema: TableSchema, base: TableStat
       schema,
       rows: keepsTypes(scan, schema) ? 'keep' : 'rewrite',
       key: primaryKey,
-      job: { tables: [engineTable(scan, [BASE], base.schema)], steps, readPaths, limits },
+      job: { tables: [engineTable(scan, [BASE], { ...base.schema, fields })], steps, readPaths, limits },
       changed,
       gone,
       sortBy: primaryKey,
+      ...(marks ? { marks } : {}),
     },
     signal,
   )
@@ -134,8 +149,10 @@ async function merge(request: ApplyRequest, schema: TableSchema, base: TableStat
 /** Of the rows before it none is left: those after it are the table. */
 async function replace(request: ApplyRequest, schema: TableSchema, lake: Lake) {
   const { ref, base, limits, signal, primaryKey } = request
-  const { steps, changed, readPaths } = foldOf(request, schema)
-  const target = { ref, base, select: changed, schema, rows: 'rewrite', sortBy: primaryKey } as const
+  const marks = marksOf(request, null)
+  const { steps, changed, readPaths } = foldOf(request, schema, marks)
+  const more = { sortBy: primaryKey, ...(marks ? { marks } : {}) }
+  const target = { ref, base, select: changed, schema, rows: 'rewrite', ...more } as const
   const { written, results } = await lake.write({ steps, readPaths, limits }, [target], signal)
   const [data] = written
   if (data === undefined) throw new Error('the lake wrote nothing')

@@ -100,6 +100,7 @@ function schemaOf(event: Fields, streams: number) {
     stream: streamIn(event, streams),
     schema: { columns, primaryKey: namesIn(schema, 'primaryKey') },
     ...(event['mustReread'] === true ? { mustReread: true } : {}),
+    ...(event['marks'] === true ? { marks: true } : {}),
   } as const
 }
 
@@ -113,6 +114,7 @@ function rejectOf(event: Fields, streams: number) {
     column: column === null ? null : nameIn(event, 'column'),
     ...(key === undefined ? {} : { key: wholeKey(key) }),
     ...(raw === undefined ? {} : { raw: textIn(event, 'raw') }),
+    ...(event['carried'] === true ? { carried: true } : {}),
   } as const
 }
 

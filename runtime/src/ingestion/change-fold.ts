@@ -4,15 +4,18 @@
  *
  * A *life* is the states of a row under one key, from its insert, or from when it came from another key, to its end.
  * Values that the log leaves out are those of the life's former states, then of the life that it came from, then of the
- * table as it was.
+ * table as it was. What a row lacks of a column goes with its value: whoever told the one told the other.
  */
 import { type EngineStep, quoteName, quoteText, sqlType } from '@sluice/engine'
+import { MARKS } from '@sluice/iceberg'
 import type { Column, TableSchema } from '@sluice/sdk'
 
 /** Rows of one shape, in a file: what `ChangeSpool` writes. */
 export interface LogSegment {
   readonly file: string
   readonly columns: readonly Column[]
+  /** Its rows end with the names of columns that they lack. */
+  readonly marks: boolean
 }
 
 export interface FoldRequest {
@@ -22,6 +25,8 @@ export interface FoldRequest {
   readonly schema: TableSchema
   /** The columns that the table has; null: it is empty by now, or was never written. */
   readonly base: readonly string[] | null
+  /** Rows are to have the column `MARKS`; those of `BASE` have it. */
+  readonly marks: boolean
   /**
    * The table was read whole after the log's begin, so that the log tells some of what the table has: a key that was
    * given up and taken anew may be either row there.
@@ -49,6 +54,7 @@ const KNOWN = 'log_known'
 const WANTED = 'log_wanted'
 const HELD = 'log_held'
 const FOUND = 'log_found'
+const LACKS = quoteName(MARKS.name)
 
 /** No source has such names, whatever it calls its columns. */
 const OWN = { op: '  op  ', seq: '  seq  ', unchanged: '  unchanged  ', from: '  from  ' } as const
@@ -81,7 +87,7 @@ export function foldLog(request: FoldRequest): Fold {
       ...place(schema),
       { sql: livesSql(key.length) },
       { sql: chainsSql(key.length) },
-      { sql: knownSql(others) },
+      { sql: knownSql(request, others) },
       ...foundSteps(request, others),
       { sql: countSql(request, others), rows: 'collect' },
     ],
@@ -91,20 +97,24 @@ export function foldLog(request: FoldRequest): Fold {
 }
 
 /** Rows that have a column no more come without it; those that had it not yet have null there. */
-function arrive({ segments, schema }: FoldRequest): readonly EngineStep[] {
+function arrive({ segments, schema, marks }: FoldRequest): readonly EngineStep[] {
   const own = Object.values(OWN).map((name) => `${quoteName(name)} VARCHAR`)
   const columns = schema.columns.map(({ name, type }) => `${quoteName(name)} ${sqlType(type)}`)
   return [
-    { sql: `CREATE TEMP TABLE ${ROWS} (${[...own, ...columns].join(', ')})` },
-    ...segments.map((segment) => ({ sql: `INSERT INTO ${ROWS} ${segmentSql(segment, schema)}` })),
+    { sql: `CREATE TEMP TABLE ${ROWS} (${[...own, ...columns, ...(marks ? [`${LACKS} VARCHAR`] : [])].join(', ')})` },
+    ...segments.map((segment) => ({ sql: `INSERT INTO ${ROWS} ${segmentSql(segment, schema, marks)}` })),
   ]
 }
 
 const MAX_LINE_BYTES = 16 * 1024 * 1024
 
-function segmentSql({ file, columns }: LogSegment, schema: TableSchema): string {
+function segmentSql({ file, columns, marks }: LogSegment, schema: TableSchema, keepsMarks: boolean): string {
   const own = Object.values(OWN)
-  const named = [...own.map((name) => ({ name, type: 'string' as const })), ...columns]
+  const named = [
+    ...own.map((name) => ({ name, type: 'string' as const })),
+    ...columns,
+    ...(marks ? [{ name: MARKS.name, type: 'string' as const }] : []),
+  ]
   const types = named.map(
     ({ name, type }) => `${quoteText(name)}: ${quoteText(type === 'binary' ? 'VARCHAR' : sqlType(type))}`,
   )
@@ -114,7 +124,8 @@ function segmentSql({ file, columns }: LogSegment, schema: TableSchema): string 
     const value = there.type === 'binary' ? `unhex(substr(${quoteName(name)}, 3))` : quoteName(name)
     return there.type === type ? value : `CAST(${value} AS ${sqlType(type)})`
   })
-  return `SELECT ${[...own.map(quoteName), ...values].join(', ')} FROM read_csv(${quoteText(file)},
+  const lacks = keepsMarks ? [marks ? LACKS : 'NULL'] : []
+  return `SELECT ${[...own.map(quoteName), ...values, ...lacks].join(', ')} FROM read_csv(${quoteText(file)},
     auto_detect = false, header = false, delim = ',', quote = '"', escape = '"', new_line = '\\n', nullstr = '',
     allow_quoted_nulls = false, strict_mode = true, parallel = false, max_line_size = ${MAX_LINE_BYTES},
     buffer_size = ${2 * MAX_LINE_BYTES}, columns = {${types.join(', ')}})`
@@ -185,12 +196,21 @@ function chainsSql(count: number): string {
     FROM chain c JOIN heads h ON h.life = c.life`
 }
 
-/** By last state the values that the log has, `has` beside each. */
-function knownSql(others: readonly Column[]): string {
+/** Whether a mark names the column. Of one that cannot be understood nobody knows what its row lacks: it may be any. */
+const lacksSql = (mark: string, column: string): string =>
+  `CASE WHEN ${mark} IS NULL THEN false WHEN json_valid(${mark})
+    THEN coalesce(list_contains(from_json(${mark}, '["VARCHAR"]'), ${quoteText(column)}), true) ELSE true END`
+
+/** By last state the values that the log has, `has` beside each, and whether its row lacks it. */
+function knownSql({ marks }: FoldRequest, others: readonly Column[]): string {
   const values = others.flatMap(({ name }, at) => {
     const tells = `NOT coalesce(list_contains(p.unchanged, ${quoteText(name)}), false)`
     const column = `r.${quoteName(name)}`
-    return [`arg_max_null(${column}, p.ord) FILTER (WHERE ${tells}) AS c${at}`, `bool_or(${tells}) AS has${at}`]
+    return [
+      `arg_max_null(${column}, p.ord) FILTER (WHERE ${tells}) AS c${at}`,
+      `bool_or(${tells}) AS has${at}`,
+      ...(marks ? [`arg_max(${lacksSql(`r.${LACKS}`, name)}, p.ord) FILTER (WHERE ${tells}) AS lacks${at}`] : []),
+    ]
   })
   return `CREATE TEMP TABLE ${KNOWN} AS
     SELECT ${['p.last', ...values].join(', ')}
@@ -206,7 +226,7 @@ function knownSql(others: readonly Column[]): string {
  * the key that the first of its lives came from, or had. In a table that is newer than that, it may lie under its last
  * key already, and another row under the first.
  */
-function foundSteps({ schema, base, isFresh }: FoldRequest, others: readonly Column[]): readonly EngineStep[] {
+function foundSteps({ schema, base, marks, isFresh }: FoldRequest, others: readonly Column[]): readonly EngineStep[] {
   const key = schema.primaryKey
   if (base === null) return [{ sql: `CREATE TEMP TABLE ${FOUND} AS SELECT last, false AS found FROM ${KNOWN}` }]
   const based = (alias: string, letter: string) =>
@@ -217,6 +237,7 @@ function foundSteps({ schema, base, isFresh }: FoldRequest, others: readonly Col
       ? [`CASE WHEN takes = 'root' THEN b.${quoteName(name)} ELSE o.${quoteName(name)} END AS b${at}`]
       : [],
   )
+  if (marks) values.push(`CASE WHEN takes = 'root' THEN b.${LACKS} ELSE o.${LACKS} END AS lacks`)
   const taken = isFresh
     ? `CASE WHEN NOT w.moves THEN CASE WHEN root_there THEN 'root' END
         WHEN own_there AND NOT w.own_before THEN 'own'
@@ -269,7 +290,7 @@ function countSql({ base }: FoldRequest, others: readonly Column[]): string {
     (SELECT count(*) FROM ${ROWS} r ANTI JOIN ${LAST} l ON l.at = r.rowid WHERE r.${quoteName(OWN.op)} IN ('u', 'd'))`
 }
 
-function changedSql({ schema, base }: FoldRequest, others: readonly Column[]): string {
+function changedSql({ schema, base, marks }: FoldRequest, others: readonly Column[]): string {
   const whole = schema.columns.map(({ name }) => `r.${quoteName(name)}`)
   const parts = schema.columns.map(({ name }) => {
     const at = others.findIndex((column) => column.name === name)
@@ -277,7 +298,21 @@ function changedSql({ schema, base }: FoldRequest, others: readonly Column[]): s
     const former = base?.includes(name) ? `f.b${at}` : 'NULL'
     return `CASE WHEN k.has${at} THEN k.c${at} ELSE ${former} END AS ${quoteName(name)}`
   })
+  if (marks) {
+    whole.push(`r.${LACKS}`)
+    parts.push(`${partMark(base, others)} AS ${LACKS}`)
+  }
   return `SELECT ${whole.join(', ')} FROM ${ROWS} r JOIN ${LAST} l ON l.at = r.rowid WHERE l.op = 'u' AND NOT l.partial
     UNION ALL
     SELECT ${parts.join(', ')} FROM ${LAST} l JOIN ${KNOWN} k ON k.last = l.ord JOIN ${FOUND} f ON f.last = l.ord`
+}
+
+/** Each value's own: of one that was told by who told it, of any other by the table's row. */
+function partMark(base: FoldRequest['base'], others: readonly Column[]): string {
+  const named = others.map(({ name }, at) => {
+    const former = base?.includes(name) ? lacksSql('f.lacks', name) : 'false'
+    return `CASE WHEN CASE WHEN k.has${at} THEN k.lacks${at} ELSE ${former} END THEN ${quoteText(name)} END`
+  })
+  const names = `list_filter([${named.join(', ')}]::VARCHAR[], lambda name: name IS NOT NULL)`
+  return `CASE WHEN len(${names}) > 0 THEN to_json(${names})::VARCHAR END`
 }

@@ -2,7 +2,7 @@
 import { appendFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { StorageRoom } from '@sluice/engine'
-import { type ChangeEvent, type ChangePosition, type ChangeStream, type Column, SluiceError } from '@sluice/sdk'
+import { type ChangeEvent, type ChangePosition, type ChangeStream, SluiceError } from '@sluice/sdk'
 import type { RefusedRow } from '../registry/quarantine.ts'
 import { type LogSegment, OWN_NAMES } from './change-fold.ts'
 import { RefusedRows } from './refused-rows.ts'
@@ -17,6 +17,10 @@ export interface SpooledTable {
   readonly rejected: number
   readonly reasons: readonly string[]
   readonly refused: readonly RefusedRow[]
+  /** By column: values that could not be carried, whose rows came without them. */
+  readonly withoutValue: ReadonlyMap<string, number>
+  /** Columns for which rows did not come though none of the key is at fault, where nobody asked for rows without them. */
+  readonly rejectedFor: ReadonlySet<string>
 }
 
 const HELD_BYTES = 256 * 1024
@@ -74,13 +78,17 @@ export class ChangeSpool {
       await this.#flush(table)
       const file = join(this.#dir, `${event.stream}-${table.segments.length}.csv`)
       // There though no row may come.
-      if (table.begin(event.schema.columns, stream, file)) await appendFile(file, '')
+      if (table.begin(event, stream, file)) await appendFile(file, '')
       table.mustReread ||= event.mustReread === true
       return
     }
     if (event.kind === 'rows') {
       table.rows += event.rows
       await this.#hold(table, event.chunk)
+      return
+    }
+    if (event.kind === 'reject' && event.carried === true) {
+      table.carry(event, stream)
       return
     }
     if (event.kind === 'truncate') table.isTruncated = true
@@ -117,6 +125,8 @@ class TableSpool implements SpooledTable {
   bytes = 0
   isTruncated = false
   mustReread = false
+  readonly withoutValue = new Map<string, number>()
+  readonly rejectedFor = new Set<string>()
   readonly #refused = new RefusedRows()
   #chunks: Uint8Array[] = []
   #held = 0
@@ -134,7 +144,12 @@ class TableSpool implements SpooledTable {
   }
 
   /** False: its columns are as before. */
-  begin(columns: readonly Column[], { primaryKey, table }: ChangeStream, file: string): boolean {
+  begin(
+    { schema: { columns }, marks = false }: Extract<ChangeEvent, { kind: 'schema' }>,
+    { primaryKey, table, marks: isAsked = false }: ChangeStream,
+    file: string,
+  ): boolean {
+    if (marks && !isAsked) throw brokenLog('it gave marks that nobody asked for')
     const names = new Set(columns.map(({ name }) => name))
     if (names.size !== columns.length) throw brokenLog('it gave a column twice')
     if ([...names].some((name) => OWN_NAMES.has(name))) throw brokenLog('it gave a column of a name that none may have')
@@ -142,9 +157,10 @@ class TableSpool implements SpooledTable {
       throw brokenLog(`it gave ${table} without a column of its key`)
     }
     const last = this.segments.at(-1)
+    if (last !== undefined && last.marks !== marks) throw brokenLog('it gave marks with some rows of a table alone')
     if (last !== undefined && JSON.stringify(last.columns) === JSON.stringify(columns)) return false
     if (this.segments.length === MAX_SEGMENTS) throw brokenLog('it changed the columns of a table without end')
-    this.segments.push({ file, columns })
+    this.segments.push({ file, columns, marks })
     return true
   }
 
@@ -165,18 +181,32 @@ class TableSpool implements SpooledTable {
     return held
   }
 
-  reject(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey }: ChangeStream): void {
-    this.#refused.add(event, { columns: this.segments.at(-1)?.columns ?? [], primaryKey })
+  reject(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey, marks }: ChangeStream): void {
+    const { columns = [] } = this.segments.at(-1) ?? {}
+    const { column } = event
+    const isDispensable = columns.some(({ name }) => name === column && !primaryKey.includes(name))
+    if (marks !== true && column !== null && isDispensable) this.rejectedFor.add(column)
+    this.#refused.add(event, { columns, primaryKey })
+  }
+
+  /** Its row has come, and says itself what it lacks. */
+  carry(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey }: ChangeStream): void {
+    const { columns = [], marks = false } = this.segments.at(-1) ?? {}
+    const { column } = event
+    const isThere = columns.some(({ name }) => name === column)
+    if (column === null || !marks || !isThere || primaryKey.includes(column)) throw brokenLog('it left out a value')
+    this.withoutValue.set(column, (this.withoutValue.get(column) ?? 0) + 1)
+    this.#refused.add(event, { columns, primaryKey }, marks)
   }
 
   /** A line of CSV for what came beside the rows: `t` for all that are gone, `r` for one that cannot be carried. */
   lineOf(event: Extract<ChangeEvent, { kind: 'truncate' | 'reject' }>, { primaryKey }: ChangeStream): string {
-    const columns = this.segments.at(-1)?.columns ?? []
+    const { columns = [], marks = false } = this.segments.at(-1) ?? {}
     // A key that cannot be carried is of no row that was.
     const isOfKey = event.kind === 'reject' && event.column !== null && primaryKey.includes(event.column)
     const key = event.kind === 'reject' && !isOfKey ? event.key : undefined
     const values = columns.map(({ name }) => (primaryKey.includes(name) ? (key?.[name] ?? null) : null))
-    const cells = [event.kind === 'truncate' ? 't' : 'r', event.seq, null, null, ...values]
+    const cells = [event.kind === 'truncate' ? 't' : 'r', event.seq, null, null, ...values, ...(marks ? [null] : [])]
     return `${cells.map((text) => (text === null ? '' : `"${text.replaceAll('"', '""')}"`)).join(',')}\n`
   }
 }

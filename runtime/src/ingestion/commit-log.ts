@@ -19,6 +19,8 @@ export interface LogTable {
   readonly table: SourceTable
   readonly mode: ReadMode
   readonly description: DiscoveredTable
+  /** Its rows may lack values, and say so. */
+  readonly marks: boolean
 }
 
 export interface Piece {
@@ -138,9 +140,17 @@ async function apply(
   )
 }
 
-function notesOf(name: string, { rejected, reasons }: SpooledTable, applied: AppliedTable | undefined): string[] {
+function notesOf(
+  name: string,
+  { rejected, reasons, withoutValue }: SpooledTable,
+  applied: AppliedTable | undefined,
+): string[] {
   const changes = applied?.changes ? [`${name}: its columns have changed in the source: ${applied.changes}`] : []
-  if (rejected === 0) return changes
+  const lacking = [...withoutValue].map(
+    ([column, values]) =>
+      `${name}: ${values} changed rows came without ${column}, and are left out of products that use it`,
+  )
+  if (rejected === 0) return [...changes, ...lacking]
   const lost = `${name}: ${rejected} changed rows could not be carried, and are gone from the table`
-  return [...changes, lost, ...reasons.map((reason) => `${name}: rejected ${reason}`)]
+  return [...changes, ...lacking, lost, ...reasons.map((reason) => `${name}: rejected ${reason}`)]
 }

@@ -17,6 +17,7 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { rawTable } from '../materializer/inputs.ts'
+import { isLoggedAsUsed } from '../materializer/raw-summary.ts'
 import { backfillsOf, beginBackfills } from '../registry/backfills.ts'
 import {
   beginGeneration,
@@ -41,6 +42,8 @@ import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFoun
 
 /** What a run does with any table, for those of a log. */
 export interface LogHooks {
+  /** Whether its rows may lack values, and say so: see `ChangeStream`. */
+  marks(table: SourceTable, mode: ReadMode, description: DiscoveredTable): boolean
   /** Reads the table whole and stages it. */
   load(
     table: SourceTable,
@@ -125,7 +128,8 @@ async function readLog(
     try {
       const description = found.get(table.name)
       if (description === undefined) throw tableNotFound(table.name)
-      wanted.push({ table, mode: readMode(table, description), description })
+      const mode = readMode(table, description)
+      wanted.push({ table, mode, description, marks: hooks.marks(table, mode, description) })
     } catch (error) {
       failures.set(table.name, error)
       await hooks.fail(table.name, error)
@@ -269,13 +273,13 @@ async function readWhole(
     connection.id,
     [...read.keys()].filter((name) => !names.has(name)),
   )
-  for (const { table, mode, description } of told) {
+  for (const { table, mode, description, marks } of told) {
     if (failures.has(table.name)) continue
     const stream = read.get(table.name)
     const isBehind = since === null || since === 'behind'
     const incarnation = isBehind ? UNKNOWN_INCARNATION : incarnationOf(table, since)
     const isKnown = stream !== undefined && JSON.stringify(stream.primaryKey) === JSON.stringify(mode.primaryKey)
-    if (isKnown && (await goesOn(run, table, mode, deps))) continue
+    if (isKnown && (await goesOn(run, { table, mode, marks }, deps))) continue
     try {
       const at = await databaseNow(deps.pool)
       const loaded = await hooks.load(table, mode, description, connector, { name: moment, at })
@@ -292,12 +296,16 @@ async function readWhole(
   }
 }
 
-async function goesOn(run: IngestionRun, table: SourceTable, mode: ReadMode, deps: IngestionDeps): Promise<boolean> {
+async function goesOn(
+  run: IngestionRun,
+  { table, mode, marks }: Pick<LogTable, 'table' | 'mode' | 'marks'>,
+  deps: IngestionDeps,
+): Promise<boolean> {
   const { connection, signal } = run
   const base = await deps.lake.load(rawTable(connection.tenant, connection.name, table.name), { signal })
   if (base === null || !takesIncrements(base, mode.primaryKey)) return false
   const { summary } = await deps.lake.scan(base, {}, signal)
-  return isOfSource(summary, connection)
+  return isOfSource(summary, connection) && isLoggedAsUsed(summary, marks)
 }
 
 /** Piece by piece, to where the log stood. False: tables are to be read whole. */
@@ -358,7 +366,7 @@ async function nextPiece(
   told: readonly LogTable[],
   { name, after }: { readonly name: string; readonly after: ChangePosition },
 ): Promise<Piece & { readonly dir: string }> {
-  const streams = told.map(streamOf)
+  const streams = told.map((one) => ({ ...streamOf(one), ...(one.marks ? { marks: true } : {}) }))
   const readAt = await databaseNow(deps.pool)
   const dir = await mkdtemp(join(deps.scratchDirectory, 'log-'))
   try {

@@ -138,7 +138,7 @@ export async function loadTable(
         [SOURCE_MARK]: request.source,
         'sluice.rows-read': String(outcome.rowCount),
         [ROWS_REJECTED]: String(outcome.rejected + Number(kept?.[ROWS_REJECTED] ?? 0)),
-        ...faultsSummary(faultsOf(read, outcome), kept),
+        ...faultsSummary(faultsOf(request, outcome), kept),
         'sluice.cursor': cursorText(outcome.state),
         ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),
         ...(sweep === null ? {} : { [ROWS_UNEXPLAINED]: String(sweep.unexplained) }),
@@ -157,8 +157,11 @@ export async function loadTable(
   }
 }
 
-function faultsOf({ marks }: TableRead, { withoutValue, rejectedFor }: ReadOutcome): ColumnsAtFault {
-  return { withoutValue: withoutValue.keys(), rejectedFor, marks }
+function faultsOf({ read, mode }: LoadRequest, { withoutValue, rejectedFor }: ReadOutcome): ColumnsAtFault {
+  const { marks, isAskedForMarks } = read
+  // A log that goes on brings none of them: only a read by which they may come is worth another one.
+  const comeBack = mode === 'cdc' && isAskedForMarks ? [] : rejectedFor
+  return { withoutValue: withoutValue.keys(), rejectedFor: comeBack, marks }
 }
 
 const MAX_CURSOR_CHARACTERS = 1_000

@@ -18,6 +18,7 @@ export interface TableRead {
   readonly whole: boolean
   /** Its rows have marks at their end, beside the columns of the schema. */
   readonly marks: boolean
+  readonly isAskedForMarks: boolean
   /** A key may come more than once. */
   readonly repeats: boolean
   /** To be consumed once, to its end. */
@@ -102,6 +103,7 @@ export async function readTable(
     schema,
     whole: first.whole === true,
     marks,
+    isAskedForMarks: request.marked !== undefined,
     repeats: first.repeats === true,
     rows: rows(),
     async abandon() {

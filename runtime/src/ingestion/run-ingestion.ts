@@ -238,13 +238,20 @@ function askedOf(
   }
 }
 
+/** Whether any value of the table may be missing in a row that says so: a log asks for all columns or none. */
+function isMarked({ primaryKey }: ReadMode, { columns }: DiscoveredTable, { marked }: Dispensable): boolean {
+  return columns.every(({ name }) => primaryKey.includes(name) || marked.includes(name))
+}
+
 /** What becomes of tables of a log is what becomes of any. */
 function hooksOf(run: IngestionRun, products: readonly DeployedProduct[], deps: IngestionDeps): LogHooks {
   return {
+    marks: (table, mode, description) => isMarked(mode, description, askedOf(run, table, description, products)),
     load(table, mode, description, connector, moment) {
-      // The log tells of every column, so that each row has to have each.
-      const asked = { ...askedOf(run, table, description, products), optional: [], marked: [] }
-      return loadSource(run, table, mode, asked, connector, moment, deps)
+      const asked = askedOf(run, table, description, products)
+      // The log tells of every column, so that each row has to have each, or to say so.
+      const { marked } = isMarked(mode, description, asked) ? asked : { marked: [] }
+      return loadSource(run, table, mode, { ...asked, optional: [], marked }, connector, moment, deps)
     },
     commit: (loaded, connector, also) => commitTables(run, [loaded], connector, deps, also),
     fail: (name, error) => reportFailure(run, name, error, deps),

@@ -74,6 +74,19 @@ test('the key of a row that cannot be carried comes whole: cut, it would be the 
   assert.deepEqual(event.key, key)
 })
 
+test('that rows say what they lack comes with their columns, and each value after its row', async () => {
+  const reject = { kind: 'reject', stream: 0, seq: '8', reason: 'odd', column: 'v', carried: true }
+  const events = await eventsOf([
+    { kind: 'schema', stream: 0, schema, marks: true },
+    rows(0, 'a\n'),
+    reject,
+    rows(0, 'b\n'),
+  ])
+  const told = events.map((event) => (event.kind === 'rows' ? `${Buffer.from(event.chunk)}${event.rows}` : event.kind))
+  assert.deepEqual(told, ['schema', 'a\n0', '1', 'reject', 'b\n0', '1'])
+  assert.deepEqual([events[0], events[3]], [{ kind: 'schema', stream: 0, schema, marks: true }, reject])
+})
+
 test('what a log may not say is not believed', async () => {
   for (const event of [
     { kind: 'schema', stream: 2, schema },

@@ -101,6 +101,11 @@ export function isReadAsUsed(summary: Summary, { optional, marked }: Dispensable
   )
 }
 
+/** The same of a table that is read on by a log. `marks`: all its products heed them. */
+export function isLoggedAsUsed(summary: Summary, marks: boolean): boolean {
+  return marks ? namesIn(summary, REJECTED_FOR).length === 0 : markedColumns(summary).length === 0
+}
+
 /** Whether rows were left out that a read with marks would bring. */
 export function lacksMarkedRows(summary: Summary, marked: readonly string[]): boolean {
   return namesIn(summary, REJECTED_FOR).some((name) => marked.includes(name))

@@ -118,7 +118,9 @@ export class LogFold {
 
   #schemaEvent(stream: number, shape: Shape, mustReread: boolean): ChangeEvent {
     this.#given.set(stream, shape)
-    return { kind: 'schema', stream, schema: shape.schema, ...(mustReread ? { mustReread: true } : {}) }
+    const { marks = false } = this.#streams[stream] ?? {}
+    const more = { ...(mustReread ? { mustReread: true } : {}), ...(marks ? { marks } : {}) }
+    return { kind: 'schema', stream, schema: shape.schema, ...more }
   }
 
   #told(oid: number): Told | null {
@@ -158,7 +160,7 @@ export class LogFold {
       this.#unsettled.add(stream)
       return
     }
-    this.#byOid.set(oid, { stream, shape, batch: new RowBatch() })
+    this.#byOid.set(oid, { stream, shape, batch: new RowBatch(wanted.marks === true) })
     const known = this.#shapes.get(stream)
     this.#shapes.set(stream, shape)
     if (known && isSameShape(known, shape)) {

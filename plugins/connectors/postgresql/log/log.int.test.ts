@@ -86,6 +86,46 @@ test('the first rows and the log after them are the source, values and all', asy
   await assert.rejects(take('first', quiet.end), { code: 'position_lost' })
 })
 
+test('a row comes without values that cannot be carried where it may, and says which, also where some are left out as unchanged', async () => {
+  await source.sql(`CREATE TABLE odd (id int PRIMARY KEY, at timestamptz, cost numeric, doc json, v text);
+    ALTER TABLE odd ALTER doc SET STORAGE EXTERNAL; ALTER TABLE odd OWNER TO ${source.settings.user}`)
+  const odd = stream('odd', 'id')
+  const { position } = await log.prepare({ capture: 'odd', streams: [odd], signal })
+  const half = String.raw`('{"a": "' || repeat('x', 9000) || '\ud800"}')::json`
+  await source.sql(`INSERT INTO odd VALUES (1, 'infinity', 'NaN', ${half}, 'a');
+    UPDATE odd SET v = 'b'; UPDATE odd SET at = '2024-01-01', cost = 1; UPDATE odd SET id = 2; UPDATE odd SET doc = '{}'`)
+  const marked = await take('odd', position, [{ ...odd, marks: true }])
+  const told = marked.events.flatMap((event) => {
+    if (event.kind === 'reject') return [[event.column, event.carried, event.key]]
+    if (event.kind !== 'rows') return []
+    return parseCsv(Buffer.from(event.chunk).toString('utf8')).map(([op, , ...cells]) => [op, ...cells])
+  })
+  const carried = (column: string) => [column, true, { id: '1' }]
+  const left = '["doc"]'
+  const day = '2024-01-01 00:00:00+00'
+  assert.deepEqual(told, [
+    ['u', null, null, '1', null, null, null, 'a', '["at","cost","doc"]'],
+    ...['at', 'cost', 'doc'].map(carried),
+    ['u', left, null, '1', null, null, null, 'b', '["at","cost"]'],
+    ...['at', 'cost'].map(carried),
+    ['u', left, null, '1', day, '1', null, 'b', null],
+    ['d', null, null, '1', null, null, null, null, null],
+    ['u', left, '["1"]', '2', day, '1', null, 'b', null],
+    ['u', null, null, '2', day, '1', '{}', 'b', null],
+  ])
+  assert.ok(marked.events.every((event) => event.kind !== 'schema' || event.marks === true))
+  const plain = await take('odd', position, [odd])
+  assert.deepEqual(
+    plain.events.flatMap((event) => (event.kind === 'reject' ? [[event.column, event.carried]] : [])),
+    [
+      ['at', undefined],
+      ['at', undefined],
+    ],
+  )
+  assert.ok(plain.events.every((event) => event.kind !== 'schema' || event.marks === undefined))
+  await log.release({ capture: 'odd', signal })
+})
+
 test('a new default is to be read again, in the middle of the log', async () => {
   const { position } = await log.prepare({ capture: 'altered', streams: [stream('item', 'id')], signal })
   await source.sql(`INSERT INTO item (id) VALUES (400)`)

@@ -23,14 +23,29 @@ interface Fault {
   readonly isFormer: boolean
 }
 
+/** Of values that are expressed, by place in the batch. */
+type FaultsByRow = ReadonlyMap<number, readonly Fault[]>
+
 const MAX_RAW_CHARACTERS = 1_000
 const MAX_ROW_BYTES = 15 << 20
+
+/** A row that comes, with the names of columns that it lacks. */
+interface GivenRow {
+  readonly row: ChangedRow
+  readonly lacks: readonly string[]
+}
 
 export class RowBatch {
   bytes = 0
   /** Some values are none of their types any more. */
   isOutdated = false
+  readonly #marks: boolean
   #rows: ChangedRow[] = []
+
+  /** `marks`: a row comes without values that cannot be carried, and says so at its end. */
+  constructor(marks: boolean) {
+    this.#marks = marks
+  }
 
   add(row: ChangedRow): void {
     this.#rows.push(row)
@@ -45,20 +60,39 @@ export class RowBatch {
     this.bytes = 0
     const faults = await expressAll(rows, shape, session)
     this.isOutdated ||= hasFormerValues(rows, shape, faults)
-    let good: ChangedRow[] = []
+    let good: GivenRow[] = []
+    const come = (): readonly ChangeEvent[] => {
+      const given = good
+      good = []
+      return given.length === 0 ? [] : [{ kind: 'rows', stream, chunk: csvOf(given, this.#marks), rows: given.length }]
+    }
     for (const [index, row] of rows.entries()) {
+      const ranges = rangeFaults(row, shape)
       // A row whose key cannot be carried was never told: nothing of it is gone.
-      if (row.op === 'd' && rangeFault(row, shape) !== undefined) continue
-      const fault = faults.get(index) ?? rangeFault(row, shape) ?? sizeFault(row)
+      if (row.op === 'd' && ranges.length > 0) continue
+      const values = [...(faults.get(index) ?? []), ...ranges]
+      const lacks = this.#lacking(values, shape)
+      const carried = lacks === null ? [] : values.map((fault) => rejectOf(row, shape, fault, stream, true))
+      for (const { column } of lacks === null ? [] : values)
+        row.cells[shape.columns.indexOf(column as ShapedColumn)] = null
+      const fault = lacks === null ? values[0] : sizeFault(row)
       if (fault === undefined) {
-        good.push(row)
+        good.push({ row, lacks: lacks ?? [] })
+        if (carried.length > 0) yield* come()
+        yield* carried
         continue
       }
-      if (good.length > 0) yield { kind: 'rows', stream, chunk: csvOf(good), rows: good.length }
-      good = []
+      yield* come()
       yield rejectOf(row, shape, fault, stream)
     }
-    if (good.length > 0) yield { kind: 'rows', stream, chunk: csvOf(good), rows: good.length }
+    yield* come()
+  }
+
+  /** Null: the row cannot come without these values. */
+  #lacking(faults: readonly Fault[], { key, columns }: Shape): readonly string[] | null {
+    const isKey = key.some((index) => faults.some(({ column }) => column === columns[index]))
+    if (faults.length > 0 && (isKey || !this.#marks)) return null
+    return faults.map(({ column }) => column?.name ?? '')
   }
 }
 
@@ -77,29 +111,25 @@ export function isFitKey(shape: Shape, key: readonly Buffer[]): boolean {
   })
 }
 
-function hasFormerValues(rows: readonly ChangedRow[], shape: Shape, faults: ReadonlyMap<number, Fault>): boolean {
-  if ([...faults.values()].some(({ isFormer }) => isFormer)) return true
+function hasFormerValues(rows: readonly ChangedRow[], shape: Shape, faults: FaultsByRow): boolean {
+  if ([...faults.values()].flat().some(({ isFormer }) => isFormer)) return true
   return shape.columns.some(({ labels }, index) => {
     if (labels === null) return false
     return rows.some(({ cells }) => cells[index] != null && !labels.has(cells[index].toString('utf8')))
   })
 }
 
-function rangeFault(row: ChangedRow, shape: Shape): Fault | undefined {
-  const column = shape.columns.find(({ carriage }, index) => {
+function rangeFaults(row: ChangedRow, shape: Shape): readonly Fault[] {
+  const columns = shape.columns.filter(({ carriage }, index) => {
     const cell = row.cells[index]
     return carriage.unfit && !carriage.express && cell != null && outOfRange(carriage.type, cell)
   })
-  return column && { column, isFormer: false }
+  return columns.map((column) => ({ column, isFormer: false }))
 }
 
 /** Puts the expressed values in the place of the logged ones; gives the rows that have one that cannot be carried. */
-async function expressAll(
-  rows: readonly ChangedRow[],
-  shape: Shape,
-  session: Session,
-): Promise<ReadonlyMap<number, Fault>> {
-  const faults = new Map<number, Fault>()
+async function expressAll(rows: readonly ChangedRow[], shape: Shape, session: Session): Promise<FaultsByRow> {
+  const faults = new Map<number, Fault[]>()
   for (const [index, column] of shape.columns.entries()) {
     if (!column.carriage.express || column.sourceType === null) continue
     const places = rows.flatMap((row, place) => (row.cells[index] == null ? [] : [place]))
@@ -109,7 +139,8 @@ async function expressAll(
       const row = rows[place]
       const one = found[nth]
       if (!row || !one) throw new Error('the server sent another number of values')
-      if (one.fault) faults.set(place, { column, isFormer: one.isFormer === true })
+      const fault = { column, isFormer: one.isFormer === true }
+      if (one.fault) faults.set(place, [...(faults.get(place) ?? []), fault])
       else row.cells[index] = one.value === null ? null : Buffer.from(one.value)
     }
   }
@@ -147,7 +178,13 @@ async function expressed(
   }
 }
 
-function rejectOf(row: ChangedRow, shape: Shape, { column, isFormer }: Fault, stream: number): ChangeEvent {
+function rejectOf(
+  row: ChangedRow,
+  shape: Shape,
+  { column, isFormer }: Fault,
+  stream: number,
+  carried = false,
+): ChangeEvent {
   const place = column === null ? -1 : shape.columns.indexOf(column)
   const textOf = (index: number) => row.cells[index]?.toString('utf8') ?? ''
   // Whatever its length: by its key the row of before is taken away.
@@ -160,6 +197,7 @@ function rejectOf(row: ChangedRow, shape: Shape, { column, isFormer }: Fault, st
     column: column?.name ?? null,
     ...(shape.key.includes(place) ? {} : { key: Object.fromEntries(key) }),
     ...(column === null ? {} : { raw: textOf(place).slice(0, MAX_RAW_CHARACTERS) }),
+    ...(carried ? { carried } : {}),
   }
 }
 
@@ -173,24 +211,26 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const NEWLINE = 0x0a
 
-function csvOf(rows: readonly ChangedRow[]): Buffer {
+/** `marks`: each row ends with what it lacks. */
+function csvOf(rows: readonly GivenRow[], marks: boolean): Buffer {
   let size = 0
   for (const row of rows) size += sizeOf(row)
   const out = new Writer(size)
-  for (const row of rows) {
+  for (const { row, lacks } of rows) {
     out.text(row.op)
     out.text(row.seq)
     out.text(row.unchanged.length === 0 ? null : JSON.stringify(row.unchanged))
     out.text(row.from === null ? null : JSON.stringify(row.from))
     for (const cell of row.cells) out.cell(cell)
+    if (marks) out.text(lacks.length === 0 ? null : JSON.stringify(lacks))
     out.endRow()
   }
   return out.written()
 }
 
 /** At most: every byte doubled. */
-function sizeOf(row: ChangedRow): number {
-  let size = 128 + 6 * JSON.stringify([row.unchanged, row.from]).length
+function sizeOf({ row, lacks }: GivenRow): number {
+  let size = 128 + 6 * JSON.stringify([row.unchanged, row.from, lacks]).length
   for (const cell of row.cells) size += 2 * (cell?.length ?? 0) + 3
   return size
 }
