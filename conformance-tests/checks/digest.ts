@@ -1,5 +1,5 @@
 /** Digests, and serving a kept epoch again. */
-import type { Digest, Row } from '@sluice/sdk'
+import type { Digest, Row, TableSchema } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import type { CheckContext } from '../context.ts'
@@ -51,6 +51,26 @@ export const digestChecks: readonly Check[] = [
       expect(seen.size === schema.columns.length - 1, () =>
         wrongDigest(`${schema.columns.length - 2} changes of one cell gave ${seen.size - 1} new digests`),
       )
+    },
+  },
+  {
+    id: 155,
+    name: 'digest-tells-contents-apart-that-join-alike',
+    level: 'core',
+    requires: [hook('digest')],
+    async run(context) {
+      const pairs = alikeContents(context)
+      for (const [how, ...contents] of pairs) {
+        const digests: Digest[] = []
+        for (const upserts of contents) {
+          const dataset = await context.dataset(TEXTS)
+          const commit = { committedAt: '2026-03-01T00:00:30.000000Z' }
+          await dataset.apply(await dataset.prepare({ mode: 'full', upserts, commit }))
+          digests.push(await digestOf(context, dataset))
+        }
+        const [one, other] = digests
+        if (one && other) expectEqual(one, other, false, `of ${how}`)
+      }
     },
   },
   {
@@ -107,6 +127,79 @@ export const digestChecks: readonly Check[] = [
 ]
 
 const HOUR_MS = 3_600_000
+
+const TEXTS: TableSchema = {
+  columns: [
+    ...SIMPLE.columns.slice(0, 2),
+    ...['a', 'b', 'c'].map((name) => ({ name, type: 'string' as const, nullable: true })),
+  ],
+  primaryKey: ['id'],
+}
+
+/** What a store might put between cells, rows and names, or in the place of null. */
+const MARKS = [
+  '|',
+  ',',
+  ';',
+  ':',
+  '\t',
+  '\n',
+  '\u001f',
+  '\u001e',
+  '\u0001',
+  '"',
+  "'",
+  '","',
+  '\\',
+  '\\N',
+  ' ',
+  '-',
+  '',
+  'a',
+]
+const NOTHINGS = ['', ' ', 'null', 'NULL', '\\N', 'undefined', 'None', '0', '""', '\u0001', '\ufffd']
+
+type Alike = readonly [how: string, one: readonly Row[], other: readonly Row[]]
+
+/** Two contents each that are not the same and look it once their cells are joined, added up or put in order. */
+function alikeContents({ random, level }: CheckContext): readonly Alike[] {
+  const [first = [], second = []] = rowsOf(TEXTS, 1, 2, random)
+  const of = (row: Row, a: Row[number], b: Row[number], c: Row[number]) => changed(TEXTS, row, { a, b, c })
+  const moved = MARKS.map(
+    (mark): Alike => [
+      `texts that are parted elsewhere by ${JSON.stringify(mark)}`,
+      [of(first, `x${mark}y`, `z${mark}`, 'w')],
+      [of(first, 'x', `y${mark}z`, `${mark}w`)],
+    ],
+  )
+  const joined = MARKS.filter((mark) => mark !== '').map(
+    (mark): Alike => [
+      `a text with ${JSON.stringify(mark)} within and two texts`,
+      [of(first, `x${mark}y`, 'z', null)],
+      [of(first, 'x', `y${mark}z`, null)],
+    ],
+  )
+  const none = NOTHINGS.map(
+    (text): Alike => [`null and ${JSON.stringify(text)}`, [of(first, text, null, 'x')], [of(first, null, text, 'x')]],
+  )
+  const rows: Alike[] = [
+    [
+      'values that two rows have exchanged',
+      [of(first, 'x', 'u', null), of(second, 'y', 'v', null)],
+      [of(first, 'y', 'u', null), of(second, 'x', 'v', null)],
+    ],
+    ['values that two columns have exchanged', [of(first, 'x', 'y', null)], [of(first, 'y', 'x', null)]],
+    [
+      'a pair of equal values and a pair of others',
+      [of(first, 'x', null, null), of(second, 'x', null, null)],
+      [of(first, 'y', null, null), of(second, 'y', null, null)],
+    ],
+  ]
+  const all = [...moved, ...joined, ...none]
+  return [...(level === 'core' ? random.shuffled(all).slice(0, CORE_PAIRS) : all), ...rows]
+}
+
+const CORE_PAIRS = 24
 
 async function digestOf({ store }: CheckContext, dataset: Dataset): Promise<Digest> {
   const digest = await store.digest?.(dataset.target, callDeadline())

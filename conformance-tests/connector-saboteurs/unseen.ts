@@ -11,10 +11,10 @@ import {
 import { keyText } from '../compare.ts'
 import { csvLine } from '../csv.ts'
 import { asking, type ConnectorSaboteur, counted, readingRows, saboteur } from './wrap.ts'
-import { linesOf, ofLog, telling, tellingRows } from './wrap-log.ts'
+import { cells, linesOf, ofLog, telling, tellingRows } from './wrap-log.ts'
 
 export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
-  saboteur('goes on behind the last time, rounded up to its millisecond', [], (connector) => ({
+  saboteur('goes on behind the last time, rounded up to its millisecond', ['C24', 'C25'], (connector) => ({
     async *read(request) {
       let last: string | null = null
       let at = -1
@@ -32,14 +32,14 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
       }
     },
   })),
-  saboteur('gives columns as the table has them, not as they were asked for', [], (connector, { source }) =>
+  saboteur('gives columns as the table has them, not as they were asked for', ['C10', 'C66'], (connector, { source }) =>
     asking(connector, (request) => {
       const own = source.table(request.table)?.table.columns.map(({ name }) => name) ?? []
       const isKnown = request.columns.every((name) => own.includes(name))
       return { ...request, columns: isKnown ? own.filter((name) => request.columns.includes(name)) : request.columns }
     }),
   ),
-  saboteur('counts rows that it has rejected', [], (connector) => ({
+  saboteur('counts rows that it has rejected', ['C67'], (connector) => ({
     async *read(request) {
       let rejected = 0
       for await (const event of connector.read(request)) {
@@ -51,12 +51,12 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
   })),
   ofLog(
     'tells the value of a change that it rejects',
-    [],
+    ['C71'],
     telling((event) =>
       event.kind === 'reject' ? [{ ...event, reason: `${event.reason}: "${event.raw ?? ''}"` }] : [event],
     ),
   ),
-  saboteur('names its address with the password when it is turned away', [], (connector, settings) => ({
+  saboteur('names its address with the password when it is turned away', ['C5'], (connector, settings) => ({
     async *read(request) {
       try {
         yield* connector.read(request)
@@ -71,18 +71,18 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
       }
     },
   })),
-  saboteur('cuts texts behind 65,535 characters', [], (connector) =>
+  saboteur('cuts texts behind 65,535 characters', ['C68'], (connector) =>
     readingRows(connector, (rows) =>
       rows.map((row) => row.map((value) => (typeof value === 'string' ? value.slice(0, 65_535) : value))),
     ),
   ),
-  saboteur('finds no tables that are empty', [], (connector, { source }) => ({
+  saboteur('finds no tables that are empty', ['C6'], (connector, { source }) => ({
     async discover(page, signal) {
       const found = await connector.discover(page, signal)
       return { ...found, tables: found.tables.filter(({ name }) => (source.table(name)?.rows.size ?? 0) > 0) }
     },
   })),
-  saboteur('knows the columns of a table from its first read on', [], (connector) => {
+  saboteur('knows the columns of a table from its first read on', ['C26'], (connector) => {
     const known = new Map<string, readonly string[]>()
     return {
       async *read(request) {
@@ -95,7 +95,7 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
       },
     }
   }),
-  saboteur('leaves rows out that go while it reads', [], (connector, { source }) =>
+  saboteur('leaves rows out that go while it reads', ['C38'], (connector, { source }) =>
     counted({
       async *read(request) {
         let schema: TableSchema | null = null
@@ -108,7 +108,7 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
       },
     }),
   ),
-  saboteur('ends a read that was cancelled with the state of a whole one', [], (connector) => ({
+  saboteur('ends a read that was cancelled with the state of a whole one', ['C33'], (connector) => ({
     async *read(request) {
       let given = 0
       try {
@@ -127,7 +127,7 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
       }
     },
   })),
-  ofLog('names of a former key the columns that have changed', [], (source) => ({
+  ofLog('names of a former key the columns that have changed', ['C44'], (source) => ({
     async *changes(request) {
       const schemas = new Map<number, TableSchema>()
       for await (const event of source.changes(request)) {
@@ -138,7 +138,7 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
   })),
   ofLog(
     'tells the rows that are gone behind those that are there',
-    [],
+    ['C41', 'C44', 'C46'],
     telling((event) => {
       if (event.kind !== 'rows') return [event]
       const lines = linesOf(event)
@@ -148,9 +148,9 @@ export const unseenConnectorSaboteurs: readonly ConnectorSaboteur[] = [
   ),
 ]
 
-/** The second part, of other kinds. */
+/** The second part, of other kinds; the last one tries a check that was made for the first. */
 export const laterConnectorSaboteurs: readonly ConnectorSaboteur[] = [
-  ofLog('empties a table at the end of its transaction', [], (source) => ({
+  ofLog('empties a table at the end of its transaction', ['C45'], (source) => ({
     async *changes(request) {
       let late: ChangeEvent[] = []
       for await (const event of source.changes(request)) {
@@ -168,12 +168,12 @@ export const laterConnectorSaboteurs: readonly ConnectorSaboteur[] = [
   })),
   ofLog(
     'leaves out of a row with another key what is unchanged, and does not say so',
-    [],
+    ['C46'],
     tellingRows((row) => [
       row[3] == null ? row : [row[0] ?? null, row[1] ?? null, null, row[3] ?? null, ...row.slice(4)],
     ]),
   ),
-  saboteur('finds that every column may be null', [], (connector) => ({
+  saboteur('finds that every column may be null', ['C69'], (connector) => ({
     async discover(page, signal) {
       const found = await connector.discover(page, signal)
       const open = (table: (typeof found.tables)[number]) => ({
@@ -183,7 +183,7 @@ export const laterConnectorSaboteurs: readonly ConnectorSaboteur[] = [
       return { ...found, tables: found.tables.map(open) }
     },
   })),
-  saboteur('reads a table of another case where there is none of that name', [], (connector, { source }) => ({
+  saboteur('reads a table of another case where there is none of that name', ['C70'], (connector, { source }) => ({
     read(request) {
       const name = source.tables.find(({ name }) => name.toLowerCase() === request.table.toLowerCase())?.name
       return connector.read({
@@ -192,6 +192,11 @@ export const laterConnectorSaboteurs: readonly ConnectorSaboteur[] = [
       })
     },
   })),
+  ofLog(
+    'cuts texts of its log behind 65,535 characters',
+    ['C72'],
+    cells((text) => (text === null ? null : String(text).slice(0, 65_535))),
+  ),
 ]
 
 function justAfter(time: string): string {

@@ -23,7 +23,7 @@ const asking = (store: Store, change: (plan: ReadPlan, target: Target<ReferenceC
 const at = ({ columns }: TableSchema, name: string) => columns.findIndex((column) => column.name === name)
 
 export const unseenReadSaboteurs: readonly Saboteur[] = [
-  saboteur('gives a row once for each time that its value stands in the list of in', [], (store) => ({
+  saboteur('gives a row once for each time that its value stands in the list of in', [52, 98, 134], (store) => ({
     async *read(target, plan) {
       const list = plan.filters.find(({ operator }) => operator === 'in')
       if (list === undefined || plan.encoding === 'json') return yield* store.read(target, plan)
@@ -37,20 +37,20 @@ export const unseenReadSaboteurs: readonly Saboteur[] = [
       }
     },
   })),
-  saboteur('keeps one filter for each column, the last', [], (store) =>
+  saboteur('keeps one filter for each column, the last', [52, 134], (store) =>
     asking(store, (plan) => ({
       ...plan,
       filters: [...new Map(plan.filters.map((filter) => [filter.column, filter])).values()],
     })),
   ),
-  saboteur('begins a range at its millisecond', [], (store) =>
+  saboteur('begins a range at its millisecond', [144], (store) =>
     asking(store, (plan) => {
       const from = plan.range?.from
       if (plan.range === undefined || typeof from !== 'string' || from.length < 26) return plan
       return { ...plan, range: { ...plan.range, from: `${from.slice(0, 23)}000${from.slice(26)}` } }
     }),
   ),
-  saboteur('sums nothing up to 0', [], (store) => ({
+  saboteur('sums nothing up to 0', [152], (store) => ({
     async *read(target, plan) {
       for await (const batch of store.read(target, plan)) {
         if (plan.operation !== 'aggregate' || isJsonBatch(batch)) yield batch
@@ -58,10 +58,10 @@ export const unseenReadSaboteurs: readonly Saboteur[] = [
       }
     },
   })),
-  saboteur('gives aggregates in ascending time, whatever is asked', [], (store) =>
+  saboteur('gives aggregates in ascending time, whatever is asked', [152], (store) =>
     asking(store, (plan) => (plan.operation === 'aggregate' ? { ...plan, orderBy: [] } : plan)),
   ),
-  sabotagedPlugin('rounds the time up that an answer stays true', [], (plugin) => ({
+  sabotagedPlugin('rounds the time up that an answer stays true', [154], (plugin) => ({
     ...plugin,
     async open(settings, host) {
       const store = await plugin.open(settings, host)
@@ -79,7 +79,7 @@ export const unseenReadSaboteurs: readonly Saboteur[] = [
       }
     },
   })),
-  saboteur('asks of the first filter alone whether its column is masked', [], (store) =>
+  saboteur('asks of the first filter alone whether its column is masked', [153], (store) =>
     asking(store, (plan) => {
       const others = plan.filters.slice(1).map(({ column }) => column)
       const { policy } = plan
@@ -89,13 +89,13 @@ export const unseenReadSaboteurs: readonly Saboteur[] = [
       }
     }),
   ),
-  saboteur('leaves nulls out of the lists of a policy', [], (store) =>
+  saboteur('leaves nulls out of the lists of a policy', [84], (store) =>
     asking(store, (plan) => {
       const { policy } = plan
       return { ...plan, policy: { ...policy, rows: withoutNulls(policy.rows, policy.claims) } }
     }),
   ),
-  saboteur('remembers the visible columns of a version of the policy', [], (store) => {
+  saboteur('remembers the visible columns of a version of the policy', [29, 81, 99], (store) => {
     const visible = new Map<string, readonly string[]>()
     return asking(store, (plan, { product, variant }) => {
       const key = JSON.stringify([product, variant, plan.policy.version])
@@ -104,19 +104,19 @@ export const unseenReadSaboteurs: readonly Saboteur[] = [
       return { ...plan, policy: { ...plan.policy, visibleColumns: known } }
     })
   }),
-  saboteur('goes on in a history behind the last key', [], (store) =>
+  saboteur('goes on in a history behind the last key', [145], (store) =>
     asking(store, (plan) => {
       if (plan.history === undefined || plan.after === undefined) return plan
       return { ...plan, after: [...plan.after.slice(0, -1), '9999-12-31T23:59:59.999999Z'] }
     }),
   ),
-  saboteur('finds nothing behind a null', [], (store) => ({
+  saboteur('finds nothing behind a null', [54, 136, 137], (store) => ({
     async *read(target, plan) {
       const isLost = plan.after?.includes(null) === true
       for await (const batch of store.read(target, plan)) yield isLost ? emptied(batch, plan) : batch
     },
   })),
-  saboteur('sorts all columns in the direction of the first', [], (store) =>
+  saboteur('sorts all columns in the direction of the first', [148], (store) =>
     asking(store, (plan) => ({
       ...plan,
       orderBy: plan.orderBy.map(({ column }) => ({ column, direction: plan.orderBy[0]?.direction ?? 'asc' })),
@@ -126,7 +126,7 @@ export const unseenReadSaboteurs: readonly Saboteur[] = [
 
 /** The second dozen, of other kinds. */
 export const laterReadSaboteurs: readonly Saboteur[] = [
-  saboteur('trims the texts that are filtered by', [], (store) =>
+  saboteur('trims the texts that are filtered by', [134, 146], (store) =>
     asking(store, (plan) => ({
       ...plan,
       filters: plan.filters.map((filter) => ({
@@ -135,13 +135,13 @@ export const laterReadSaboteurs: readonly Saboteur[] = [
       })),
     })),
   ),
-  saboteur('finds no NaN by a filter', [], (store) => ({
+  saboteur('finds no NaN by a filter', [134], (store) => ({
     async *read(target, plan) {
       const isNone = plan.filters.some(({ operator, values }) => operator === 'eq' && Number.isNaN(values[0]))
       for await (const batch of store.read(target, plan)) yield isNone ? emptied(batch, plan) : batch
     },
   })),
-  saboteur('cuts the page before it asks the policy', [], (store) => ({
+  saboteur('cuts the page before it asks the policy', [136, 138], (store) => ({
     async *read(target, plan) {
       const { schema } = target
       if (plan.history || !['get', 'scan'].includes(plan.operation) || plan.encoding === 'json') {
@@ -163,13 +163,6 @@ export const laterReadSaboteurs: readonly Saboteur[] = [
       }
     },
   })),
-  saboteur('takes the first column of a name, in whatever case', [], (store) =>
-    asking(store, (plan, { schema }) => {
-      const known = (name: string) =>
-        schema.columns.find((column) => column.name.toLowerCase() === name.toLowerCase())?.name ?? name
-      return { ...plan, columns: plan.columns.map((name) => (at(schema, name) < 0 ? name : known(name))) }
-    }),
-  ),
 ]
 
 function zeroed(name: string, cells: readonly Value[]): readonly Value[] {

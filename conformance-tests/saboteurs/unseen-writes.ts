@@ -30,7 +30,7 @@ const withCells = (changes: ChangeSet, change: (value: Value, type: string, name
   )
 
 export const unseenWriteSaboteurs: readonly Saboteur[] = [
-  saboteur('tells rows apart by two columns of their key', [], (store) => ({
+  saboteur('tells rows apart by two columns of their key', [39, 148], (store) => ({
     provision: (target, mode, hash) => {
       const primaryKey = target.schema.primaryKey.slice(0, 2)
       return store.provision({ ...target, schema: { ...target.schema, primaryKey } }, mode, hash)
@@ -51,7 +51,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       )
     },
   })),
-  saboteur('takes keys for one that differ in spaces at their end', [], (store) => ({
+  saboteur('takes keys for one that differ in spaces at their end', [41, 146], (store) => ({
     async write(target, changes, commit) {
       const { schema } = changes
       if (schema.primaryKey.length === 0) return store.write(target, changes, commit)
@@ -62,7 +62,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       return store.write(target, await counted(once), commit)
     },
   })),
-  saboteur('deletes by the columns of the key as the table has them', [], (store) => ({
+  saboteur('deletes by the columns of the key as the table has them', [39], (store) => ({
     async write(target, changes, commit) {
       const { columns, primaryKey } = changes.schema
       const asStored = columns.map(({ name }) => name).filter((name) => primaryKey.includes(name))
@@ -81,7 +81,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       )
     },
   })),
-  saboteur('lets a null of a delta leave what was there', [], (store, memory) => ({
+  saboteur('lets a null of a delta leave what was there', [35, 37, 46], (store, memory) => ({
     async write(target, changes, commit) {
       const { schema } = changes
       const stored = memory.get(target)
@@ -98,7 +98,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       return store.write(target, merged, commit)
     },
   })),
-  saboteur('takes the document null for no value', [], (store) => ({
+  saboteur('takes the document null for no value', [159], (store) => ({
     write: (target, changes, commit) =>
       store.write(
         target,
@@ -106,7 +106,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
         commit,
       ),
   })),
-  saboteur('keeps of type_3 the last value that was none', [], (store, memory) => ({
+  saboteur('keeps of type_3 the last value that was none', [103], (store, memory) => ({
     async write(target, changes, commit) {
       const former = new Map(currentOf(memory.get(target)).map((version) => [version.key, version]))
       const receipt = await store.write(target, changes, commit)
@@ -123,7 +123,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       return receipt
     },
   })),
-  saboteur('joins cells by a stroke for the digest', [], (store, memory) => ({
+  saboteur('joins cells by a stroke for the digest', [155], (store, memory) => ({
     async digest(target, signal) {
       const { rowCount } = (await store.digest?.(target, signal)) ?? { rowCount: 0 }
       const versions = memory.get(target)?.contents.at(-1)?.versions ?? []
@@ -133,7 +133,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       return { rowCount, sha256: createHash('sha256').update(lines.sort().join('\n')).digest('hex') }
     },
   })),
-  saboteur('forgets the tokens it has seen with its process', [], (store, memory) => {
+  saboteur('forgets the tokens it has seen with its process', [73], (store, memory) => {
     const known = new Set<string>()
     return {
       async write(target, changes, commit) {
@@ -145,13 +145,13 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       },
     }
   }),
-  saboteur('compares no plan where nothing is to be done', [], (store) => ({
+  saboteur('compares no plan where nothing is to be done', [156], (store) => ({
     async provision(target, mode, hash) {
       const plan = await store.provision(target, 'plan')
       return mode === 'plan' || plan.steps.length === 0 ? plan : store.provision(target, mode, hash)
     },
   })),
-  saboteur('writes back all that it had read when it provisions', [], (store, memory) => ({
+  saboteur('writes back all that it had read when it provisions', [157], (store, memory) => ({
     async provision(target, mode, hash) {
       const before = { ...memory.get(target) }
       const plan = await store.provision(target, mode, hash)
@@ -162,14 +162,14 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
       return plan
     },
   })),
-  saboteur('drops tenants by their names in small letters', [], (store, memory) => ({
+  saboteur('drops tenants by their names in small letters', [158], (store, memory) => ({
     async dropTenant(scope) {
       await store.dropTenant(scope)
       const name = tenantOf(scope).toLowerCase()
       for (const { tenant } of memory.all()) if (tenant.toLowerCase() === name) memory.deleteTenant(tenant)
     },
   })),
-  saboteur('goes on with an operation that nobody waits for', [], (store) => ({
+  saboteur('goes on with an operation that nobody waits for', [132], (store) => ({
     operate: (target, plan) =>
       (store.operate as NonNullable<typeof store.operate>)(target, { ...plan, signal: new AbortController().signal }),
   })),
@@ -177,7 +177,7 @@ export const unseenWriteSaboteurs: readonly Saboteur[] = [
 
 /** The second dozen, of other kinds. */
 export const laterWriteSaboteurs: readonly Saboteur[] = [
-  saboteur('joins domain and product by a dot', [], (store) => {
+  saboteur('joins domain and product by a dot', [158], (store) => {
     const joined = (target: Target<ReferenceConfig>) => ({
       ...target,
       domain: '',
@@ -199,18 +199,18 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
       drop: (target, mode) => store.drop(joined(target), mode),
     }
   }),
-  saboteur('answers for an epoch it has before it looks at the token', [], (store) => ({
+  saboteur('answers for an epoch it has before it looks at the token', [162], (store) => ({
     async write(target, changes, commit) {
       const applied = await store.recover?.(target).catch(() => null)
       if (applied?.epoch !== commit.epoch) return store.write(target, changes, commit)
       return { epoch: commit.epoch, outcome: 'already_applied', upserted: 0, deleted: 0 }
     },
   })),
-  saboteur('keeps tokens as numbers', [], (store) => ({
+  saboteur('keeps tokens as numbers', [70, 151], (store) => ({
     write: (target, changes, commit) =>
       store.write(target, changes, { ...commit, fence: BigInt(Number(commit.fence)) }),
   })),
-  saboteur('takes no bytes for no value', [], (store) => ({
+  saboteur('takes no bytes for no value', [35, 36, 120], (store) => ({
     write: (target, changes, commit) =>
       store.write(
         target,
@@ -218,7 +218,7 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
         commit,
       ),
   })),
-  saboteur('loses the mark of byte order at the start of a text', [], (store) => ({
+  saboteur('loses the mark of byte order at the start of a text', [35], (store) => ({
     write: (target, changes, commit) =>
       store.write(
         target,
@@ -226,15 +226,17 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
         commit,
       ),
   })),
-  saboteur('loses the column __proto__', [], (store) => ({
+  saboteur('finds in a null what every object has by its name', [160], (store) => ({
     write: (target, changes, commit) =>
       store.write(
         target,
-        withCells(changes, (value, _, name) => (name === '__proto__' ? null : value)),
+        withCells(changes, (value, type, name) =>
+          value === null && type === 'string' && name in {} ? String(({} as Record<string, unknown>)[name]) : value,
+        ),
         commit,
       ),
   })),
-  saboteur('leaves the policy as it is where there is one', [], (store) => ({
+  saboteur('leaves the policy as it is where there is one', [87], (store) => ({
     rls: {
       ...store.rls,
       async install(target, policy) {
@@ -247,7 +249,7 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
       },
     },
   })),
-  saboteur('drops the twins with the clear copy', [], (store) => {
+  saboteur('drops the twins with the clear copy', [32, 77], (store) => {
     const known: Target<ReferenceConfig>[] = []
     return {
       provision(target, mode, hash) {
@@ -266,7 +268,7 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
       },
     }
   }),
-  saboteur('finds a new column that may not be null well', [], (store) => ({
+  saboteur('finds a new column that may not be null well', [161], (store) => ({
     async validate(target, previous) {
       const verdicts = (await store.validate?.(target, previous)) ?? []
       return verdicts.map((one, index) =>
@@ -276,7 +278,7 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
       )
     },
   })),
-  saboteur('says that more is found whenever the page of an operation is full', [], (store) => ({
+  saboteur('says that more is found whenever the page of an operation is full', [163], (store) => ({
     async *operate(target, plan) {
       const { primaryKey } = target.schema
       const columns = [...plan.columns, 'matches', ...primaryKey]
@@ -294,7 +296,7 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
       }
     },
   })),
-  saboteur('searches the twin by the index of the clear copy', [], (store, memory) => ({
+  saboteur('searches the twin by the index of the clear copy', [164], (store, memory) => ({
     async *operate(target, plan) {
       const clear = { ...target, variant: 'clear' }
       const twin = new Map(currentOf(memory.get(target)).map(({ key, row }) => [key, row]))
@@ -315,7 +317,7 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
       }
     },
   })),
-  sabotagedPlugin('counts the life of rows from when it wrote them', [], (plugin) => ({
+  sabotagedPlugin('counts the life of rows from when it wrote them', [93, 119, 145], (plugin) => ({
     ...plugin,
     async open(settings, host) {
       const store = await plugin.open(settings, host)
