@@ -6,7 +6,7 @@ import type { Dataset, PreparedWrite } from '../dataset.ts'
 import { hook } from '../requirements.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 
-const TRIALS = { core: 10, full: 30, hard: 200 } as const
+const TRIALS = { core: 6, full: 20, hard: 200 } as const
 /** A store may wait for so many other things while it provisions or writes. */
 const MAX_TURNS = 60
 

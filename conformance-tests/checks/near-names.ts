@@ -25,9 +25,9 @@ const NEAR: readonly ((name: string) => string)[] = [
 
 /** What a store might join names by, the most usual first. */
 const MARKS = ['.', '_', '__', ':', '/', '-', '"."', ' ']
-const MARKS_TRIED = { core: 3, full: MARKS.length, hard: MARKS.length } as const
+const MARKS_TRIED = { core: 2, full: MARKS.length, hard: MARKS.length } as const
 
-const SOME = { core: 6, full: NEAR.length, hard: NEAR.length } as const
+const SOME = { core: 4, full: NEAR.length, hard: NEAR.length } as const
 
 export const nearNameChecks: readonly Check[] = [
   {
@@ -35,7 +35,7 @@ export const nearNameChecks: readonly Check[] = [
     name: 'near-names-are-strangers-to-every-hook',
     level: 'core',
     async run(context) {
-      const makers = context.random.shuffled(NEAR).slice(0, SOME[context.level])
+      const makers = NEAR.slice(0, SOME[context.level])
       await expectStrangers(context, 'tenant', makers)
       await expectStrangers(context, 'product', makers)
       await expectBoundaries(context)
@@ -105,7 +105,6 @@ async function expectStrangers(context: CheckContext, named: Named, makers: type
   const expectOthers = async (done: string) => {
     for (const [other, dataset] of others) await expectUntouched(context, dataset, { named, name, other, done })
   }
-  await expectOthers('the first write')
   await own.delta(rowsOf(SIMPLE, 1, 1, context.random), [...own.content.values()].slice(2, 3))
   await store.rls.install(own.target, { version: '2', tenantIsolation: 'forced' })
   await expectOthers('a write, and another policy')
