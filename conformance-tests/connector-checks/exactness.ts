@@ -63,8 +63,7 @@ export const exactnessChecks: readonly ConnectorCheck[] = [
     async run(context) {
       const shapes = Array.from({ length: 4 }, (_, index) => shapeOf(context, index))
       for (const shape of shapes) {
-        const table = await context.table(shape)
-        await context.fixture.put(table, rowsOf({ ...SIMPLE, ...shape }, 1, 3, context.random))
+        const { table } = await context.filled(3, shape)
         const { connector } = await context.open()
         const { schema } = await context.read(connector, table)
         const found = await discoveredTable(context, table.name)
