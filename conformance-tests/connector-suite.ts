@@ -5,6 +5,7 @@ import { CheckFailure, expect, LEVELS, type Level, remedyOfCall } from './check.
 import { changingChecks } from './connector-checks/changing.ts'
 import type { ConnectorCheck, Mode } from './connector-checks/check.ts'
 import { discoveryChecks } from './connector-checks/discovery.ts'
+import { exactnessChecks } from './connector-checks/exactness.ts'
 import { logPlaceChecks } from './connector-checks/log-places.ts'
 import { logRowChecks } from './connector-checks/log-rows.ts'
 import { logTableChecks } from './connector-checks/log-tables.ts'
@@ -27,6 +28,7 @@ export const CONNECTOR_CHECKS: readonly ConnectorCheck[] = [
   ...resumingChecks,
   ...changingChecks,
   ...valueChecks,
+  ...exactnessChecks,
   ...logRowChecks,
   ...logPlaceChecks,
   ...logTableChecks,

@@ -1,11 +1,14 @@
 import type { Check } from './check.ts'
+import { besideChecks } from './checks/beside.ts'
 import { capabilityChecks } from './checks/capabilities.ts'
 import { commitChecks } from './checks/commits.ts'
 import { concurrencyChecks } from './checks/concurrency.ts'
 import { crashChecks } from './checks/crash.ts'
 import { declaredChecks } from './checks/declared.ts'
+import { declaredBesideChecks } from './checks/declared-beside.ts'
 import { digestChecks } from './checks/digest.ts'
 import { endsOfTypesChecks } from './checks/ends-of-types.ts'
+import { everyPlanChecks } from './checks/every-plan.ts'
 import { fenceChecks } from './checks/fence.ts'
 import { historyChecks } from './checks/history.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
@@ -13,6 +16,7 @@ import { isolationChecks } from './checks/isolation.ts'
 import { keyEdgeChecks } from './checks/key-edges.ts'
 import { manifestChecks } from './checks/manifest.ts'
 import { maskingChecks } from './checks/masking.ts'
+import { nearNameChecks } from './checks/near-names.ts'
 import { openingChecks } from './checks/opening.ts'
 import { pageChecks } from './checks/pages.ts'
 import { policyChecks } from './checks/policy.ts'
@@ -36,6 +40,10 @@ export const CHECKS: readonly Check[] = [
   ...rejectChecks,
   ...commitChecks,
   ...workChecks,
+  ...everyPlanChecks,
+  ...nearNameChecks,
+  ...besideChecks,
+  ...declaredBesideChecks,
   ...twinChecks,
   ...idempotencyChecks,
   ...roundTripChecks,

@@ -32,6 +32,11 @@ const STRINGS = [
 ]
 
 const JSONS = [
+  'false',
+  '"null"',
+  '[null]',
+  '{"":null}',
+  '{"__proto__":{"a":1},"constructor":2}',
   '{}',
   '[]',
   '""',
@@ -147,4 +152,10 @@ function instant(random: Random): string {
 function uuid(random: Random): string {
   const hex = Buffer.from(random.bytes(16)).toString('hex')
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}
+
+/** A text of exactly so many bytes of UTF-8: of letters of one byte, or of as many of four as fit behind one of them. */
+export function textOfBytes(bytes: number, isWide: boolean): string {
+  const wide = isWide ? Math.floor((bytes - 1) / 4) : 0
+  return `${'x'.repeat(bytes - wide * 4)}${'😀'.repeat(wide)}`
 }

@@ -296,7 +296,7 @@ async function expectAsWrittenAtOnce(context: CheckContext, dataset: Dataset): P
 
 type FailureKind = 'UNSUPPORTED' | 'PERMISSION' | 'INVALID_DATA' | 'TRANSIENT'
 
-interface Trial {
+export interface Trial {
   readonly name: string
   readonly declared: DeclaredOperation
   readonly input: Readonly<Record<string, unknown>>
@@ -304,14 +304,14 @@ interface Trial {
   readonly columns: readonly string[]
 }
 
-const INPUTS_REMEDY = 'Name inputs that find several of the rows under knobs.operations in conformance.ts.'
+export const INPUTS_REMEDY = 'Name inputs that find several of the rows under knobs.operations in conformance.ts.'
 
 function operationsOf(context: CheckContext) {
   const { config } = context.targetFor(SIMPLE)
   return Object.entries(context.capabilities.declared ?? {}).map(([name, declared]) => ({ name, declared, config }))
 }
 
-function trialsOf(context: CheckContext, dataset: Dataset): readonly Trial[] {
+export function trialsOf(context: CheckContext, dataset: Dataset): readonly Trial[] {
   const rows = [...dataset.content.values()]
   return operationsOf(context).flatMap(({ name, declared }) => {
     const columns = [...NAMES, ...(declared.adds ?? []).map((column: Column) => column.name)]
@@ -343,7 +343,7 @@ interface OperationPage {
   readonly next: readonly Value[] | undefined
 }
 
-async function pageOf(
+export async function pageOf(
   store: ServingStore,
   target: Target,
   { name, input, columns }: Trial,
@@ -365,7 +365,7 @@ async function pageOf(
   return { rows, epoch: last.epoch, next: last.next }
 }
 
-async function whole(store: ServingStore, { target }: Dataset, trial: Trial, policy = openPolicy(SIMPLE)) {
+export async function whole(store: ServingStore, { target }: Dataset, trial: Trial, policy = openPolicy(SIMPLE)) {
   return (await pageOf(store, target, trial, { policy })).rows
 }
 
@@ -426,7 +426,7 @@ function expectSame(
   })
 }
 
-function broken({ name, input }: Pick<Trial, 'name' | 'input'>, what: string): FailureParts {
+export function broken({ name, input }: Pick<Trial, 'name' | 'input'>, what: string): FailureParts {
   return {
     what: `the operation ${name}: ${what}`,
     where: `store.operate, input ${JSON.stringify(input)}`,

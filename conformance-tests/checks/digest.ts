@@ -1,5 +1,5 @@
 /** Digests, and serving a kept epoch again. */
-import type { Digest, Row } from '@sluice/sdk'
+import type { Digest, Row, TableSchema } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import type { CheckContext } from '../context.ts'
@@ -50,6 +50,33 @@ export const digestChecks: readonly Check[] = [
       }
       expect(seen.size === schema.columns.length - 1, () =>
         wrongDigest(`${schema.columns.length - 2} changes of one cell gave ${seen.size - 1} new digests`),
+      )
+    },
+  },
+  {
+    id: 155,
+    name: 'digest-tells-contents-apart-that-join-alike',
+    level: 'core',
+    requires: [hook('digest')],
+    async run(context) {
+      const dataset = await context.dataset(TEXTS)
+      const digestAfter = async (upserts: readonly Row[]) => {
+        const commit = { committedAt: '2026-03-01T00:00:30.000000Z' }
+        await dataset.apply(await dataset.prepare({ mode: 'full', upserts, commit }))
+        return digestOf(context, dataset)
+      }
+      const contents = alikeContents(context)
+      const seen = new Map<string, string>()
+      for (const [how, rows] of contents) {
+        const { sha256 } = await digestAfter(rows)
+        const former = seen.get(sha256)
+        expect(former === undefined, () => wrongDigest(`the digest is the same of ${former} and of ${how}`))
+        seen.set(sha256, how)
+      }
+      const [[how, rows] = ['', []]] = contents
+      const again = await digestAfter(rows)
+      expect(seen.get(again.sha256) === how, () =>
+        wrongDigest(`the digest of ${how} is another when it is written again`),
       )
     },
   },
@@ -107,6 +134,64 @@ export const digestChecks: readonly Check[] = [
 ]
 
 const HOUR_MS = 3_600_000
+
+const TEXTS: TableSchema = {
+  columns: [
+    ...SIMPLE.columns.slice(0, 2),
+    ...['a', 'b', 'c'].map((name) => ({ name, type: 'string' as const, nullable: true })),
+  ],
+  primaryKey: ['id'],
+}
+
+/** What a store might put between cells, rows and names, or in the place of null. */
+const MARKS = [
+  '|',
+  ',',
+  ';',
+  ':',
+  '\t',
+  '\n',
+  '\u001f',
+  '\u001e',
+  '\u0001',
+  '"',
+  "'",
+  '","',
+  '\\',
+  '\\N',
+  ' ',
+  '-',
+  '',
+  'a',
+]
+const NOTHINGS = ['', ' ', 'null', 'NULL', '\\N', 'undefined', 'None', '0', '""', '\u0001', '\ufffd']
+
+/** No two are the same, and many look it once their cells are joined, added up or put in order. */
+function alikeContents({ random, level }: CheckContext): readonly (readonly [how: string, rows: readonly Row[]])[] {
+  const [first = [], second = []] = rowsOf(TEXTS, 1, 2, random)
+  const of = (row: Row, a: Row[number], b: Row[number], c: Row[number]) => changed(TEXTS, row, { a, b, c })
+  const contents: (readonly Row[])[] = [
+    [of(first, 'p', 'u', null), of(second, 'q', 'v', null)],
+    [of(first, 'q', 'u', null), of(second, 'p', 'v', null)],
+    [of(first, 'u', 'p', null), of(second, 'v', 'q', null)],
+    [of(first, 'p', null, null), of(second, 'p', null, null)],
+    [of(first, 'q', null, null), of(second, 'q', null, null)],
+    [of(first, null, null, null)],
+  ]
+  const some = level === 'core' ? 8 : MARKS.length
+  for (const mark of ['|', ...random.shuffled(MARKS.slice(1)).slice(0, some)]) {
+    contents.push(
+      [of(first, `x${mark}y`, 'z', 'w')],
+      [of(first, 'x', `y${mark}z`, 'w')],
+      [of(first, 'x', 'y', `z${mark}w`)],
+    )
+  }
+  for (const text of random.shuffled(NOTHINGS).slice(0, some)) {
+    contents.push([of(first, text, null, 'x')], [of(first, null, text, 'x')], [of(first, 'x', null, text)])
+  }
+  const textOf = (rows: readonly Row[]) => rows.map((row) => JSON.stringify(row.slice(2))).join(' and ')
+  return [...new Map(contents.map((rows) => [textOf(rows), rows]))]
+}
 
 async function digestOf({ store }: CheckContext, dataset: Dataset): Promise<Digest> {
   const digest = await store.digest?.(dataset.target, callDeadline())

@@ -1,6 +1,6 @@
 /** One writer at a time, each epoch once, in order. */
-import { isSluiceError, type Receipt } from '@sluice/sdk'
-import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
+import { admitCommit, isSluiceError, type Receipt } from '@sluice/sdk'
+import { type Check, CheckFailure, expect, expectRefusal, vacuous } from '../check.ts'
 import { differenceOf } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset, PreparedWrite } from '../dataset.ts'
@@ -62,6 +62,48 @@ export const fenceChecks: readonly Check[] = [
     },
   },
   {
+    id: 162,
+    name: 'tokens-and-epochs-are-judged-in-their-order',
+    level: 'core',
+    async run(context) {
+      const { random, store } = context
+      const dataset = await context.filled(4)
+      const seen = { epoch: dataset.epoch, fence: dataset.fence }
+      let highest = seen.fence
+      const outcomes = new Set<string>()
+      for (let trial = 0; trial < (context.level === 'core' ? 40 : 120); trial += 1) {
+        const mode = random.pick(['full', 'delta'] as const)
+        // Whether the token of a write counts whose epoch was refused is the store's own affair: none between them is tried.
+        const fence = random.chance(0.3) ? seen.fence - 1n : highest + BigInt(random.pick([0, 0, 1]))
+        const epoch = seen.epoch + random.pick([-1, 0, 0, 1, 2])
+        const previousEpoch = mode === 'full' ? null : seen.epoch + random.pick([-1, 0, 0, 1])
+        const upserts = rowsOf(SIMPLE, 50 + trial, 1, random)
+        const commit = { fence, epoch: Math.max(1, epoch), previousEpoch }
+        const write = await dataset.prepare({ mode, upserts, commit })
+        const told = judged(() => admitCommit(seen, write.commit)?.outcome ?? 'applied')
+        const given = await store
+          .write(dataset.target, write.changes, write.commit)
+          .then(({ outcome }) => outcome, codeOf)
+        outcomes.add(told)
+        expect(given === told, () => ({
+          what: `a write of epoch ${commit.epoch} from ${previousEpoch ?? 'scratch'} with token ${fence} was answered by ${given}`,
+          expected: told,
+          came: given,
+          where: `store.write, mode ${mode}, where epoch ${seen.epoch} is applied and token ${seen.fence} was seen`,
+          why: 'the token comes first: who was taken over must learn it, whatever epoch it writes',
+          remedy: 'Ask admitCommit of the SDK with what is stored, and nothing before it.',
+        }))
+        if (fence > highest) highest = fence
+        if (told === 'applied' || told === 'already_applied') seen.fence = fence
+        if (told !== 'applied') continue
+        seen.epoch = commit.epoch
+        dataset.taken(write)
+      }
+      await dataset.expectRows('only what was applied is there')
+      expect(outcomes.size >= 4, () => vacuous(`the writes had the outcomes ${[...outcomes].join(', ')} alone`))
+    },
+  },
+  {
     id: 69,
     name: 'older-epoch-refused',
     level: 'core',
@@ -84,6 +126,19 @@ export const fenceChecks: readonly Check[] = [
     },
   },
 ]
+
+function judged(run: () => string): string {
+  try {
+    return run()
+  } catch (error) {
+    return codeOf(error)
+  }
+}
+
+function codeOf(error: unknown): string {
+  if (isSluiceError(error)) return error.code
+  throw error
+}
 
 async function expectFenced({ store }: CheckContext, dataset: Dataset, zombie: PreparedWrite): Promise<void> {
   await expectRefusal(

@@ -1,6 +1,6 @@
 /** Values by key that expire. */
-import { isSluiceError, type Row } from '@sluice/sdk'
-import { type Check, expect } from '../check.ts'
+import { isSluiceError, type ReadOperation, type Row } from '@sluice/sdk'
+import { type Check, expect, vacuous } from '../check.ts'
 import { indexOf } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
@@ -150,6 +150,25 @@ export const realtimeChecks: readonly Check[] = [
     },
   },
   {
+    id: 154,
+    name: 'time-to-live-is-never-told-too-long',
+    level: 'core',
+    requires: [TTL],
+    async run(context) {
+      let parted = 0
+      for (let trial = 0; trial < 6; trial += 1) {
+        const hours = context.random.integer(1, 30)
+        const dataset = await withTtl(context, `${hours}h`)
+        const fromMs = context.clock.nowMs()
+        await context.clock.advance(context.random.integer(1, hours * HOUR_MS - 5000))
+        const leftMs = fromMs + hours * HOUR_MS - context.clock.nowMs()
+        if (leftMs % 1000 !== 0) parted += 1
+        for (const way of dataset.ways()) await expectNotTooLong(context, dataset, way, leftMs)
+      }
+      expect(parted > 0, () => vacuous('all times were of whole seconds'))
+    },
+  },
+  {
     id: 118,
     name: 'rebuild-does-not-drop-hot-keys',
     level: 'core',
@@ -197,6 +216,31 @@ async function withTtl(context: CheckContext, ttl: string): Promise<Dataset> {
   await dataset.full(rowsOf(SIMPLE, 1, 4, context.random))
   await dataset.expectRows('the values must be there before they can expire')
   return dataset
+}
+
+/** In whole seconds, rounded down, and by so much as the store declares to be inexact. */
+async function expectNotTooLong(
+  { store, capabilities }: CheckContext,
+  { target, template, candidates }: Dataset,
+  way: ReadOperation,
+  leftMs: number,
+): Promise<void> {
+  const granularityMs = capabilities.ttl?.granularityMs ?? 0
+  const parts = way === 'get' || way === 'key' ? {} : { filters: [] }
+  const plan = pointPlan(way, candidates[0] ?? [], { target, template, candidates: [] }, parts)
+  const { ttlRemainingS = Number.NaN } = await answerOf(store, target, plan)
+  const most = Math.floor((leftMs + granularityMs) / 1000)
+  const least = Math.floor((leftMs - granularityMs) / 1000)
+  // A clock of whole milliseconds is exact to one of them.
+  const isExact = granularityMs <= 1 ? ttlRemainingS === Math.floor(leftMs / 1000) : true
+  expect(isExact && ttlRemainingS >= least && ttlRemainingS <= most, () => ({
+    what: `an answer says that it stays true for ${ttlRemainingS} s, when ${leftMs} ms are left`,
+    expected: least === most ? `${most} s` : `${least} to ${most} s`,
+    came: `${ttlRemainingS} s`,
+    where: `read ${way}, ttlRemainingS`,
+    why: 'readers keep an answer for as long as it says: one that is rounded up is kept when it is gone',
+    remedy: 'Round the time down that is left, to whole seconds.',
+  }))
 }
 
 async function expectRemaining({ store }: CheckContext, dataset: Dataset, seconds: number, row?: Row): Promise<void> {

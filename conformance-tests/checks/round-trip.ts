@@ -6,6 +6,9 @@ import type { Dataset } from '../dataset.ts'
 import { answerOf, planOf, pointPlan } from '../reading.ts'
 import { COMPOSITE, changed, everyType, extremeRows, instantAt, rowsOf, SIMPLE } from '../shapes.ts'
 
+/** They look like no value once they are taken apart. */
+const DOCUMENTS = ['null', '""', '"null"', '[]', '{}', '0', 'false', '[null]', '{"":null}', '{"a":null}']
+
 export const roundTripChecks: readonly Check[] = [
   {
     id: 35,
@@ -23,6 +26,34 @@ export const roundTripChecks: readonly Check[] = [
       await expectJson(context, dataset)
       await dataset.delta(extremeRows(schema, context.random.fork('again')))
       await dataset.expectRows('a value that comes in a delta comes back as one that comes in a full set')
+    },
+  },
+  {
+    id: 159,
+    name: 'documents-that-hold-nothing-are-values',
+    level: 'core',
+    notFor: ({ operations, types }) =>
+      types.json !== 'exact'
+        ? 'the store does not hold documents exactly'
+        : operations.some((way) => way !== 'key' && way !== 'aggregate')
+          ? null
+          : 'a value under a key is JSON as a whole, in which the document null and no value are one',
+    async run(context) {
+      const document = (name: string) => ({ name, type: 'json' as const, nullable: true })
+      const schema = { ...SIMPLE, columns: [...SIMPLE.columns.slice(0, 2), document('a'), document('b')] }
+      const dataset = await context.dataset(schema)
+      const texts = [null, ...DOCUMENTS]
+      const rows = texts.flatMap((a, index) => {
+        const [row = []] = rowsOf(schema, index + 1, 1, context.random)
+        return [changed(schema, row, { a, b: context.random.pick(texts) })]
+      })
+      await dataset.full(rows)
+      await dataset.delta(rows.slice(1).map((row, index) => changed(schema, row, { b: rows[index]?.[2] ?? null })))
+      for (const way of dataset.ways().filter((one) => one !== 'key')) {
+        await dataset.expectRows('the document null, and others that hold nothing, are not no value', undefined, {
+          way,
+        })
+      }
     },
   },
   {

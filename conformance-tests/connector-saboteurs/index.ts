@@ -12,6 +12,7 @@ import {
 import reference from '../reference-connector/index.ts'
 import { logPlaceSaboteurs } from './log-places.ts'
 import { logRowSaboteurs } from './log-rows.ts'
+import { laterConnectorSaboteurs, unseenConnectorSaboteurs } from './unseen.ts'
 import { valueSaboteurs } from './values.ts'
 import { asking, type ConnectorSaboteur, counted, type Plugin, reading, readingRows, saboteur } from './wrap.ts'
 
@@ -24,6 +25,8 @@ export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
   ...valueSaboteurs,
   ...logRowSaboteurs,
   ...logPlaceSaboteurs,
+  ...unseenConnectorSaboteurs,
+  ...laterConnectorSaboteurs,
   saboteur(
     'does not call its password a secret',
     ['C1'],

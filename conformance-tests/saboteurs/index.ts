@@ -9,6 +9,8 @@ import { operationSaboteurs } from './operations.ts'
 import { placeSaboteurs } from './places.ts'
 import { readSaboteurs } from './reads.ts'
 import { timeSaboteurs } from './time.ts'
+import { laterReadSaboteurs, unseenReadSaboteurs } from './unseen-reads.ts'
+import { laterWriteSaboteurs, unseenWriteSaboteurs } from './unseen-writes.ts'
 import type { Saboteur } from './wrap.ts'
 import { writeSaboteurs } from './writes.ts'
 
@@ -26,6 +28,10 @@ export const SABOTEURS: readonly Saboteur[] = [
   ...timeSaboteurs,
   ...endSaboteurs,
   ...edgeSaboteurs,
+  ...unseenReadSaboteurs,
+  ...unseenWriteSaboteurs,
+  ...laterReadSaboteurs,
+  ...laterWriteSaboteurs,
 ]
 
 export { nullStorePlugin } from './null-store.ts'

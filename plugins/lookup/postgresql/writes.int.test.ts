@@ -255,7 +255,7 @@ test('a schema that grows keeps its rows; one that shrinks or turns is a conflic
     ['alter', 'create'],
   )
   await assert.rejects(store.write(grown, changeSet(wide, 'delta', []), commitOf(2, 1)), { code: 'schema_conflict' })
-  await assert.rejects(store.provision(grown, 'apply', 'stale'), { code: 'plan_stale' })
+  await assert.rejects(store.provision(grown, 'apply', 'stale'), { code: 'stale_plan' })
   await store.provision(grown, 'apply', plan.hash)
   assert.deepEqual((await store.provision(grown, 'plan')).steps, [])
   assert.deepEqual(

@@ -3,6 +3,7 @@
  * same name, of this shape or another, changes no plan, no statement in it and no error.
  */
 import {
+  checkPlanHash,
   type Host,
   type LogicalType,
   type Plan,
@@ -65,7 +66,7 @@ export async function planTable(sessions: Sessions, wanted: WantedTable): Promis
   })
 }
 
-/** Throws CONFLICT `plan_stale` where `expectedHash` is not the hash of what would now be done. */
+/** Throws CONFLICT `stale_plan` where `expectedHash` is not the hash of what would now be done. */
 export async function applyTable(
   sessions: Sessions,
   host: Host,
@@ -82,7 +83,7 @@ export async function applyTable(
     await lockDefinitions(client, JSON.stringify(key))
     const dataset = await loadDataset(client, key, true)
     const made = planOfSteps(stepsFor(dataset, wanted))
-    if (expectedHash !== undefined && expectedHash !== made.hash) throw stalePlan()
+    checkPlanHash(made, expectedHash)
     await host.faultPoint(`${key.endpoint}.provision-planned`)
     if (dataset === null) {
       const relation = await ensureParent(client, sessions.roles, wanted.schema, wanted.table, shape)
@@ -139,13 +140,6 @@ export async function sharedColumns(client: Client, from: string, shape: TableSh
   )
   const there = new Set(result.rows.map((row) => row.name))
   return shape.columns.map((column) => column.name).filter((name) => there.has(name))
-}
-
-function stalePlan(): SluiceError {
-  return new SluiceError('CONFLICT', 'the plan is no longer what would be done', {
-    code: 'plan_stale',
-    remedy: 'Make a new plan, look at it, and apply that one.',
-  })
 }
 
 /** What leads from what the tenant has to what is wanted. Throws CONFLICT `schema_conflict` where rows would be lost. */

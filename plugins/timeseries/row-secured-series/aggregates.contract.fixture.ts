@@ -217,7 +217,7 @@ export function testAggregates({ plugin, start }: SeriesUnderTest): void {
       plan.steps.filter((step) => step.action === 'create' && step.statement?.includes('create table')).length,
       2,
     )
-    await assert.rejects(store.provision(more, 'apply', 'stale'), { code: 'plan_stale' })
+    await assert.rejects(store.provision(more, 'apply', 'stale'), { code: 'stale_plan' })
     await store.provision(more, 'apply', plan.hash)
     await provide(store, more)
     assert.deepEqual((await store.provision(more, 'plan')).steps, [])

@@ -13,7 +13,7 @@ import {
   setEpoch,
   type WantedTable,
 } from '@sluice/lookup/row-secured-postgresql'
-import { type Plan, type PlanStep, planOfSteps, SluiceError } from '@sluice/sdk'
+import { checkPlanHash, type Plan, type PlanStep, planOfSteps } from '@sluice/sdk'
 import type { KeptAggregate } from './aggregates.ts'
 import type { Series } from './series.ts'
 
@@ -28,12 +28,7 @@ export async function planSeries(series: Series): Promise<Plan> {
 
 export async function applySeries(series: Series, expectedHash?: string): Promise<Plan> {
   const plan = await planSeries(series)
-  if (expectedHash !== undefined && expectedHash !== plan.hash) {
-    throw new SluiceError('CONFLICT', 'the plan is no longer what would be done', {
-      code: 'plan_stale',
-      remedy: 'Make a new plan, look at it, and apply that one.',
-    })
-  }
+  checkPlanHash(plan, expectedHash)
   const { sessions, host, kept } = series
   await series.keeping.applyRows(series)
   for (const one of kept) {
