@@ -45,7 +45,10 @@ after(() => connection.closeSync())
 /** Each table as its rows by that condition. */
 async function restrict(by: Readonly<Record<string, string>>): Promise<void> {
   for (const name of NAMES) {
-    await execute(connection, `CREATE OR REPLACE VIEW ${name} AS SELECT * FROM all_${name} AS r WHERE ${by[name] ?? 'true'}`)
+    await execute(
+      connection,
+      `CREATE OR REPLACE VIEW ${name} AS SELECT * FROM all_${name} AS r WHERE ${by[name] ?? 'true'}`,
+    )
   }
 }
 
@@ -62,7 +65,9 @@ it('is groups by columns of one table, with aggregates that no order of rows cha
   ]) {
     assert.deepEqual((await partsOf(sql))?.drivers, ['people'], sql)
   }
-  const joined = await partsOf('SELECT s.city, sum(p.pay) AS pay FROM people p JOIN staff s ON p.id = s.id GROUP BY s.city')
+  const joined = await partsOf(
+    'SELECT s.city, sum(p.pay) AS pay FROM people p JOIN staff s ON p.id = s.id GROUP BY s.city',
+  )
   assert.deepEqual(joined, {
     tables: ['people', 'staff'],
     drivers: ['staff'],
@@ -75,7 +80,10 @@ it('is joins by columns that are equal, of tables that no LEFT JOIN may leave ou
   for (const [sql, drivers] of [
     ['SELECT p.id, s.city FROM people p LEFT JOIN staff s ON p.grp = s.id AND s.pay > p.pay', ['people']],
     ['SELECT p.id, s.city FROM people p JOIN staff s ON s.id = p.grp', ['people', 'staff']],
-    ['SELECT p.id, x.city FROM people p JOIN staff s USING (grp) LEFT JOIN seen x ON x.id = s.day', ['people', 'staff']],
+    [
+      'SELECT p.id, x.city FROM people p JOIN staff s USING (grp) LEFT JOIN seen x ON x.id = s.day',
+      ['people', 'staff'],
+    ],
     ['SELECT p.id FROM people p LEFT JOIN staff s ON p.grp = s.id JOIN seen x ON x.id = p.day', ['people']],
     ['SELECT id, upper(city) AS city FROM people WHERE pay > 3', ['people']],
   ] as const) {
@@ -137,7 +145,9 @@ it('is nothing that an order of rows, another row, the clock or chance has a say
 })
 
 it('does not let a LEFT JOIN bring the table that is taken in parts', async () => {
-  const parts = await partsOf('SELECT s.city, count(*) AS n FROM people p LEFT JOIN staff s ON p.id = s.id GROUP BY s.city')
+  const parts = await partsOf(
+    'SELECT s.city, count(*) AS n FROM people p LEFT JOIN staff s ON p.id = s.id GROUP BY s.city',
+  )
   assert.deepEqual(parts?.drivers, [])
 })
 
@@ -167,7 +177,10 @@ it(`gives of the parts what it gives of the whole, and of what joins to them; se
       if (parts.links.length > 0) joined += 1
     }
   }
-  assert.ok(found >= MOST && grouped >= MOST / 5 && joined >= MOST / 3, `only ${found}, ${grouped} of groups, ${joined} of joins`)
+  assert.ok(
+    found >= MOST && grouped >= MOST / 5 && joined >= MOST / 3,
+    `only ${found}, ${grouped} of groups, ${joined} of joins`,
+  )
 })
 
 /** The driving table by the condition, and each other one by what it is joined to. */

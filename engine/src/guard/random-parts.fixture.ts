@@ -32,7 +32,10 @@ export class RandomParts {
   product(): RandomProduct {
     const tables = this.#tables()
     const aliases = tables.map((_, at) => `t${at}`)
-    const from = tables.reduce((made, table, at) => (at === 0 ? `${table} AS t0` : `${made} ${this.#join(table, at)}`), '')
+    const from = tables.reduce(
+      (made, table, at) => (at === 0 ? `${table} AS t0` : `${made} ${this.#join(table, at)}`),
+      '',
+    )
     const driver = this.#chance(3) ? this.#random.pick(aliases) : 't0'
     const isGrouped = this.#chance(2)
     const keys = isGrouped ? this.#groups() : [{ name: 'id', type: 'long' } as const]
@@ -44,7 +47,9 @@ export class RandomParts {
     const list = [...listed, ...made.map((value, at) => `CAST(${value} AS VARCHAR) AS v${at}`)].join(', ')
     const known = isGrouped ? keys.map(({ name }) => `${driver}.${name} IS NOT NULL`) : []
     const where = [...(this.#chance(2) ? [this.#condition(aliases)] : []), ...(this.#chance(4) ? [] : known)]
-    const group = isGrouped ? ` GROUP BY ${this.#chance(3) ? keys.map((_, at) => at + 1) : keys.map(({ name }) => `${driver}.${name}`)}` : ''
+    const group = isGrouped
+      ? ` GROUP BY ${this.#chance(3) ? keys.map((_, at) => at + 1) : keys.map(({ name }) => `${driver}.${name}`)}`
+      : ''
     const having = isGrouped && this.#chance(3) ? ` HAVING ${this.#aggregate(aliases)} IS NOT NULL` : ''
     const filter = where.length > 0 ? ` WHERE ${where.join(' AND ')}` : ''
     return { sql: `SELECT ${list} FROM ${from}${filter}${group}${having}`, keys, values, tables }
