@@ -1,5 +1,6 @@
 /** How what its inputs have changed finds its way to rows of a product, as far as its manifests tell. */
 import type { ColumnLineage, Engine, EngineLimits, KeyedParts } from '@sluice/engine'
+import { isSluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { chosenColumns, type InputState, stagedTable } from './transform.ts'
 
@@ -35,13 +36,21 @@ export interface WayRequest {
   readonly signal: AbortSignal
 }
 
-/** Null: any row may depend on any other. Throws as `Engine.run` does. */
+/**
+ * Null: any row may depend on any other, or the transform cannot be bound to the inputs, which is told of where all is made.
+ * Throws as `Engine.run` does otherwise.
+ */
 export async function changeWay(request: WayRequest, engine: Pick<Engine, 'run'>): Promise<ChangeWay | null> {
-  const way = await wayOfTransform(request, engine)
-  if (way === null) return null
-  const used = way.kind === 'rows' ? [way.input] : way.tables.map(({ input }) => input)
-  for (const input of used) if (!(await isFilteredByRow(input, request, engine))) return null
-  return way
+  try {
+    const way = await wayOfTransform(request, engine)
+    if (way === null) return null
+    const used = way.kind === 'rows' ? [way.input] : way.tables.map(({ input }) => input)
+    for (const input of used) if (!(await isFilteredByRow(input, request, engine))) return null
+    return way
+  } catch (error) {
+    if (isSluiceError(error, 'INVALID_DATA')) return null
+    throw error
+  }
 }
 
 async function wayOfTransform(request: WayRequest, engine: Pick<Engine, 'run'>): Promise<ChangeWay | null> {
@@ -99,6 +108,8 @@ function joinedTo(driver: InputState, { links }: KeyedParts, inputs: readonly In
 type Copies = ReadonlyMap<string, { readonly table: string; readonly column: string }>
 
 function copiesOf(lineage: readonly ColumnLineage[]): Copies {
+  // Which of two columns of one name is taken by it is the engine's to say.
+  if (new Set(lineage.map(({ name }) => name.toLowerCase())).size < lineage.length) return new Map()
   return new Map(
     lineage.flatMap(({ name, copied }) => {
       const table = copied?.table.length === 1 ? copied.table[0] : undefined

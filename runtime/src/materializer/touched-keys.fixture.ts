@@ -67,16 +67,17 @@ export async function openSources(lake: RegistryLake) {
     await oracle.run(`CREATE TABLE raw_${name} AS ${firstRows(name)}`)
   }
 
-  /** In the lake and beside it: rows by all columns, as SQL, in place of those with their id; ids that are gone. */
+  /** In the lake and beside it: rows by all columns, as texts, in place of those with their id; ids that are gone. */
   async function change(
     name: SourceName,
-    rows: readonly (readonly string[])[],
+    rows: readonly (readonly (string | null)[])[],
     gone: readonly number[],
   ): Promise<void> {
     const cells = SOURCE.columns.map((column) => `CAST(${column.name} AS ${TYPES[column.type]}) AS ${column.name}`)
-    const none = `(${NAMES.map((_, at) => (at === 0 ? '-1' : 'NULL')).join(', ')})`
-    const values = [none, ...rows.map((row) => `(${row.join(', ')})`)].join(', ')
-    const changed = `SELECT ${cells.join(', ')} FROM (VALUES ${values}) t(${NAMES.join(', ')}) WHERE id > 0`
+    const none = NAMES.map((_, at) => (at === 0 ? '-1' : null))
+    const cell = (value: string | null) => (value === null ? 'NULL' : `'${value}'`)
+    const values = [none, ...rows].map((row) => `(${row.map(cell).join(', ')})`).join(', ')
+    const changed = `SELECT ${cells.join(', ')} FROM (VALUES ${values}) t(${NAMES.join(', ')}) WHERE t.id::BIGINT > 0`
     const left = `SELECT id::BIGINT AS id FROM (VALUES ${[-1, ...gone].map((id) => `(${id})`).join(', ')}) t(id) WHERE id > 0`
     await oracle.run(`CREATE OR REPLACE TEMP TABLE news AS ${changed}`)
     await oracle.run(`DELETE FROM raw_${name} WHERE id IN (SELECT id FROM news) OR id IN (${left})`)

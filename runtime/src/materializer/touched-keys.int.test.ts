@@ -45,8 +45,8 @@ test('of groups and joins the touched keys alone are made, and written', async (
   const rows = await sources.told(`SELECT id, pay, grp, lvl FROM raw_people WHERE grp IN (11, 12, 13) ORDER BY id`)
   assert.equal(rows.length, SIZES.people / 100)
   const changed = rows.map(([id, , grp, lvl], at) => {
-    const group = at === 0 ? '14' : at === 1 ? 'NULL' : String(grp)
-    return [String(id), '1000', group, String(lvl), 'NULL', "'new'", 'NULL', "'oslo'", '1.25', "'nan'::DOUBLE"]
+    const group = at === 0 ? '14' : at === 1 ? null : String(grp)
+    return [String(id), '1000', group, String(lvl), null, 'new', null, 'oslo', '1.25', 'nan']
   })
   await sources.change('people', changed, [])
   for (const [at, { asked, product }] of products.entries()) {
