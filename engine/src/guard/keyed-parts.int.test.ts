@@ -60,6 +60,7 @@ it('is groups by columns of one table, with aggregates that no order of rows cha
     'SELECT grp, count(*) AS n, sum(pay) AS pay, avg(cost) AS cost, min(city) AS city FROM people GROUP BY grp',
     'SELECT p.grp AS g, p.lvl, coalesce(max(p.day), 0) + 1 AS day FROM people AS p WHERE pay > 3 GROUP BY p.grp, lvl HAVING count(*) > 1',
     'SELECT grp, count(DISTINCT rate) AS n, sum(pay) FILTER (WHERE rate > 1) AS s, bool_and(pay > 3) AS b FROM people GROUP BY 1',
+    'SELECT grp, sum(CAST(rate AS DECIMAL(18,2))) AS rate FROM people GROUP BY grp',
     'SELECT city AS town, median(pay) AS pay FROM people GROUP BY town',
     'SELECT grp, lvl, max(email) AS email FROM people GROUP BY ALL',
   ]) {
