@@ -70,7 +70,7 @@ export const SUITES: readonly Suite[] = [
       'engine/src/{engine,kept-child}.int.test.ts',
       'iceberg/src/merge.int.test.ts',
       'runtime/src/ingestion/run-ingestion.int.test.ts',
-      'runtime/src/materializer/{changed-rows,merge}.int.test.ts',
+      'runtime/src/materializer/{changed-rows,merge,touched-keys}.int.test.ts',
     ],
     expectedSeconds: 150,
     isAlwaysRun: true,

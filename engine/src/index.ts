@@ -6,6 +6,7 @@ export { createEngine, type Engine, type EngineOptions, type JobAccounts, type P
 export type { ChildProgram } from './engine-child.ts'
 export { checkText, notAllowed, type Source, syntaxError, tableNotFound } from './guard/guard.ts'
 export { INFORMATION_SCHEMA } from './guard/information-schema.ts'
+export type { KeyedParts, PartColumn, PartLink } from './guard/keyed-parts.ts'
 export { type QualifiedName, qualifiedNames } from './guard/names.ts'
 export { isStableText } from './guard/stability.ts'
 export { foldName } from './guard/tree.ts'

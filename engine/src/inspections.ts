@@ -10,7 +10,7 @@ const MAX_CHARS = 16 * 1024 * 1024
 /** Of one; wide tables through deep texts tell much, and are rare. */
 const MAX_ENTRY_CHARS = 1024 * 1024
 
-type Told = Pick<EngineRun, 'columns' | 'lineage' | 'textColumns' | 'isRowWise'>
+type Told = Pick<EngineRun, 'columns' | 'lineage' | 'textColumns' | 'isRowWise' | 'parts'>
 
 export class Inspections {
   readonly #known = new LRUCache<string, string>({
@@ -24,8 +24,8 @@ export class Inspections {
     return told === undefined ? null : runOf(JSON.parse(told) as Told)
   }
 
-  keep(key: string, { columns, lineage, textColumns, isRowWise }: EngineRun): void {
-    this.#known.set(key, JSON.stringify({ columns, lineage, textColumns, isRowWise }))
+  keep(key: string, { columns, lineage, textColumns, isRowWise, parts }: EngineRun): void {
+    this.#known.set(key, JSON.stringify({ columns, lineage, textColumns, isRowWise, parts }))
   }
 }
 

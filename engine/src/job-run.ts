@@ -89,7 +89,7 @@ export class JobRun {
 
   async #settledRun(
     results: readonly StepResult[],
-    { columns, lineage, textColumns, isRowWise }: Opened,
+    { columns, lineage, textColumns, isRowWise, parts }: Opened,
     room: RoomWatch | null,
   ): Promise<EngineRun> {
     const done = await this.#done.promise
@@ -103,6 +103,7 @@ export class JobRun {
     const inspected = {
       ...(textColumns === undefined ? {} : { textColumns }),
       ...(isRowWise === undefined ? {} : { isRowWise }),
+      ...(parts === undefined ? {} : { parts }),
     }
     return { results, columns, lineage, ...inspected, files, output: noBytes(), finished: Promise.resolve(summary) }
   }

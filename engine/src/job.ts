@@ -1,4 +1,5 @@
 import type { KeyTemplate, LogicalType, Value } from '@sluice/sdk'
+import type { KeyedParts } from './guard/keyed-parts.ts'
 import type { ColumnLineage, ComparableColumn } from './lineage/lineage.ts'
 import type { StorageRoom } from './room-watch.ts'
 
@@ -274,8 +275,10 @@ export interface EngineRun {
   readonly lineage: readonly ColumnLineage[]
   /** Of an inspected text that stands `within` another: what it gives by itself, where it can stand alone. */
   readonly textColumns?: readonly ResultColumn[]
-  /** Of an inspected statement: whether each row is made of one row of its only table, whatever other rows that has. */
+  /** Of an inspected statement or condition: whether it says of each row of its only table, whatever other rows that has. */
   readonly isRowWise?: boolean
+  /** Of an inspected statement over tables of one name each: by which of their columns it comes in parts. Null: by none. */
+  readonly parts?: KeyedParts | null
   /** Of a tenant's streamed output: whether the statement says the same whenever it is asked of the same rows. */
   readonly isStable?: boolean
 }

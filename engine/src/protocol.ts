@@ -1,4 +1,5 @@
 import type { Value } from '@sluice/sdk'
+import type { KeyedParts } from './guard/keyed-parts.ts'
 import type {
   CsvInput,
   EngineLimits,
@@ -123,6 +124,7 @@ export interface Opening {
   /** Of a tenant's statement: whether it says the same whenever it is asked of the same rows. */
   readonly isStable?: boolean
   readonly isRowWise?: boolean
+  readonly parts?: KeyedParts | null
 }
 
 export type FromChild =

@@ -50,10 +50,15 @@ async function guard(connection: DuckDBConnection, sql: string, source: Source, 
   const hasInner = tables.some((name) => innerName(name) !== name)
   const running = hasInner ? await parse(connection, sql, source) : tree
   if (hasInner) leadInside(running)
-  const text = await scalar(connection, 'SELECT json_deserialize_sql($1::JSON)', writeTree(running))
+  const text = await textOf(connection, running)
   // The text that will run is judged too, in case writing the tree down again changed what it says.
   checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source)
   return { sql: text, tree }
+}
+
+/** The tree as a statement again. */
+export async function textOf(connection: DuckDBConnection, tree: TreeNode): Promise<string> {
+  return await scalar(connection, 'SELECT json_deserialize_sql($1::JSON)', writeTree(tree))
 }
 
 /** True where the statement is nothing but `SELECT <one expression>`: no clause has been smuggled in behind it. */

@@ -2,14 +2,16 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { DuckDBTypeId } from '@duckdb/node-api'
 import { isSluiceError, SluiceError, type Value } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
+import { type KeyedParts, keyedParts, type TypedValue } from '../guard/keyed-parts.ts'
 import { isRowWise } from '../guard/row-wise.ts'
+import type { TreeNode } from '../guard/tree.ts'
 import type { EngineTable } from '../job.ts'
 import { columnLineage } from '../lineage/lineage.ts'
 import { fromWire, type Opening, type WireInspectOutput } from '../protocol.ts'
 import { quoteTable } from '../sql-text.ts'
 import { describe } from './collect.ts'
 import { resultColumns } from './encode.ts'
-import { guardExpression, guardStatement, guardWithin } from './guarded-sql.ts'
+import { guardExpression, guardStatement, guardWithin, textOf } from './guarded-sql.ts'
 
 /** Judges and binds a tenant's text without reading a row. */
 export async function inspect(
@@ -27,7 +29,45 @@ export async function inspect(
   const columns = resultColumns(shape)
   const textColumns = output.within ? await columnsAlone(connection, output.sql, names) : null
   const lineage = columnLineage(tree, tables, columns, output.comparable)
-  return { columns, lineage, isRowWise: isRowWise(tree), ...(textColumns === null ? {} : { textColumns }) }
+  const parts = await partsOf(connection, tree, tables)
+  return { columns, lineage, isRowWise: isRowWise(tree), parts, ...(textColumns === null ? {} : { textColumns }) }
+}
+
+/** Null where it is not known to come in parts, or comes in parts with values of other types only. */
+async function partsOf(
+  connection: DuckDBConnection,
+  tree: TreeNode,
+  tables: readonly EngineTable[],
+): Promise<KeyedParts | null> {
+  const assumed = keyedParts(tree, tables)
+  if (assumed === null) return null
+  const types = await typesOf(connection, tree, assumed.values)
+  return assumed.values.every(({ isAdmitted }, at) => isAdmitted(types[at] ?? '')) ? assumed.parts : null
+}
+
+/** What the expressions would be of a row, before it is grouped. */
+async function typesOf(
+  connection: DuckDBConnection,
+  tree: TreeNode,
+  values: readonly TypedValue[],
+): Promise<readonly string[]> {
+  if (values.length === 0) return []
+  const [statement] = tree.statements as readonly TreeNode[]
+  const listed = {
+    ...(statement?.node as TreeNode),
+    select_list: values.map(({ expression }) => expression),
+    group_expressions: [],
+    group_sets: [],
+    aggregate_handling: 'STANDARD_HANDLING',
+    having: null,
+  }
+  const sql = await textOf(connection, { ...tree, statements: [{ ...statement, node: listed }] })
+  try {
+    return resultColumns(await describe(connection, sql, [])).map(({ type }) => type)
+  } catch {
+    // A name that the list of the whole statement gives, say: then nobody knows.
+    return []
+  }
 }
 
 /** Null of a text that can stand in brackets only. */
@@ -58,7 +98,7 @@ async function inspectCondition(
   await described(connection, `SELECT 1${from} WHERE ${sql}`, parameters, text)
   if (shape.types[0]?.typeId === DuckDBTypeId.BOOLEAN) {
     const columns = resultColumns(shape)
-    return { columns, lineage: await conditionLineage(connection, sql, columns, table, comparable) }
+    return { columns, ...(await ofCondition(connection, sql, columns, table, comparable)) }
   }
   throw new SluiceError('INVALID_DATA', 'the condition is not true or false', {
     code: 'sql_invalid',
@@ -66,18 +106,18 @@ async function inspectCondition(
   })
 }
 
-/** What the condition, where it stands, says of the rows that are left. */
-async function conditionLineage(
+/** What the condition, where it stands, says of the rows that are left, and whether it says of each by itself. */
+async function ofCondition(
   connection: DuckDBConnection,
   sql: string,
   columns: Opening['columns'],
   table: EngineTable | undefined,
   comparable: WireInspectOutput['comparable'],
-): Promise<Opening['lineage']> {
-  if (table === undefined) return []
+): Promise<Pick<Opening, 'lineage' | 'isRowWise'>> {
+  if (table === undefined) return { lineage: [] }
   const text = `SELECT 1 AS condition FROM ${quoteTable(table.name)} WHERE ${sql}`
   const { tree } = await guardStatement(connection, text, [table.name])
-  return columnLineage(tree, [table], columns, comparable)
+  return { lineage: columnLineage(tree, [table], columns, comparable), isRowWise: isRowWise(tree) }
 }
 
 async function described(connection: DuckDBConnection, sql: string, parameters: readonly Value[], original: string) {

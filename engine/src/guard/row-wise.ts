@@ -27,28 +27,38 @@ const OPERATORS_OF_SEVERAL: ReadonlySet<string> = new Set(['GROUPING_FUNCTION', 
  * ORDER BY, LIMIT, samples, and what goes by the clock or by chance.
  */
 export function isRowWise(tree: TreeNode): boolean {
-  const [statement, ...others] = tree.statements as readonly TreeNode[]
-  const node = statement?.node as TreeNode | undefined
-  if (node?.type !== 'SELECT_NODE' || others.length > 0 || !isStable(tree)) return false
+  const node = onlyStatement(tree)
+  if (node === null || !isStable(tree)) return false
   const from = node.from_table as TreeNode | null
   const isOne = from?.type === 'BASE_TABLE' && isNone(node.group_expressions) && isNone(node.group_sets)
-  const isPlain = isNone(node.modifiers) && isNone((node.cte_map as TreeNode | undefined)?.map)
-  const isWhole = [node.having, node.qualify, node.sample, from?.sample].every(
-    (part) => part === null || part === undefined,
-  )
+  const isWhole = (node.having ?? null) === null && (from?.sample ?? null) === null
   const isUngrouped = node.aggregate_handling === 'STANDARD_HANDLING'
-  return isOne && isPlain && isWhole && isUngrouped && areOfARow([node.select_list, node.where_clause])
+  return isOne && isWhole && isUngrouped && isOfARow([node.select_list, node.where_clause])
 }
 
-const isNone = (list: unknown): boolean => Array.isArray(list) && list.length === 0
+/** The SELECT of a tree that is nothing but one, without WITH, QUALIFY, DISTINCT, ORDER BY, LIMIT and samples. */
+export function onlyStatement(tree: TreeNode): TreeNode | null {
+  const [statement, ...others] = tree.statements as readonly TreeNode[]
+  const node = statement?.node as TreeNode | undefined
+  if (node?.type !== 'SELECT_NODE' || others.length > 0) return null
+  const isPlain = isNone(node.modifiers) && isNone((node.cte_map as TreeNode | undefined)?.map)
+  const isWhole = (node.qualify ?? null) === null && (node.sample ?? null) === null
+  return isPlain && isWhole ? node : null
+}
 
-/** Of whatever has a class, and all that lies in it. */
-function areOfARow(value: unknown): boolean {
+export const isNone = (list: unknown): boolean => Array.isArray(list) && list.length === 0
+
+/** Of whatever has a class, and all that lies in it, unless somebody else looks at that. */
+export function isOfARow(
+  value: unknown,
+  rest: 'and what lies in it' | 'without what lies in it' = 'and what lies in it',
+): boolean {
   if (typeof value !== 'object' || value === null) return true
-  return isOfARow(value as TreeNode) && Object.values(value).every(areOfARow)
+  if (!saysOfARow(value as TreeNode)) return false
+  return rest === 'without what lies in it' || Object.values(value).every((inner) => isOfARow(inner))
 }
 
-function isOfARow(node: TreeNode): boolean {
+function saysOfARow(node: TreeNode): boolean {
   if ('node' in node) return false
   if (node.class === undefined) return true
   if (!OF_A_ROW.has(String(node.class)) || OPERATORS_OF_SEVERAL.has(String(node.type))) return false

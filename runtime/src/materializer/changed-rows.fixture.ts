@@ -44,8 +44,8 @@ const KEYLESS: VariantPlan = {
   schema: { columns: [text('id'), ...SHOWN.slice(1)], primaryKey: [] },
 }
 export const VARIANTS = [CLEAR, TWIN, HASHED, KEYLESS]
-const SECRET = Buffer.alloc(32, 7)
-const pseudonym = (value: string, secret = SECRET) =>
+export const SECRET = Buffer.alloc(32, 7)
+export const pseudonym = (value: string, secret = SECRET) =>
   createHmac('sha256', secret).update(value).digest('hex').slice(0, 32)
 
 export interface Values {

@@ -1,20 +1,23 @@
 /**
- * A product whose rows are each made of one row of its only input is brought to the next epoch by the rows that the input has
- * changed since the last one: what else it holds stays where it is.
+ * A product whose rows are each made of one row of an input, or of rows that one of its keys names, is brought to the next epoch by
+ * what the inputs have changed since the last one: what else it holds stays where it is.
  */
 import { createHash } from 'node:crypto'
+import { join } from 'node:path'
 import type { Engine, EngineLimits, EngineStep, EngineTable } from '@sluice/engine'
 import { quoteName } from '@sluice/engine'
 import type { ChangedFiles, Lake, Scan, TableRef, TableState } from '@sluice/iceberg'
 import { isSluiceError, type Variant } from '@sluice/sdk'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import { keepsMissing, type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
+import { type ChangeWay, changeWay } from './change-ways.ts'
 import { type LakeColumn, type LakeState, stateOfScan } from './lake-state.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { ownRows } from './own-rows.ts'
-import { keysCopied } from './row-wise.ts'
+import { SIDES, type Side, touchedRows } from './touched-rows.ts'
 import {
   chosenColumns,
+  type InputRows,
   type InputState,
   type RowRules,
   rowGiver,
@@ -95,13 +98,12 @@ export interface ChangedRows {
 
 type Deps = { readonly lake: Lake; readonly engine: Engine }
 
-/** Whether the manifests let a row of the product be one of its only input. */
+/** Whether the manifests let some rows of the product be made without the others. */
 function takesRows({ inputs, compute, output, quality }: ManifestSet): boolean {
-  const [input] = inputs
-  const isOne = inputs.length === 1 && input?.where === null && input.connection !== SANDBOX
+  const isOwn = inputs.every(({ connection }) => connection !== SANDBOX)
   const putsAside = quality.checks.some(({ onError }) => onError === 'quarantine')
   const hasKeys = output.writeMode !== 'append' && output.primaryKey.length > 0
-  return isOne && compute.engine !== 'distributed' && hasKeys && !putsAside
+  return isOwn && compute.engine !== 'distributed' && hasKeys && !putsAside
 }
 
 /**
@@ -113,32 +115,78 @@ export async function changedRows(
   transform: TransformDeps,
   deps: Deps,
 ): Promise<ChangedRows | null> {
-  const { manifests, inputs, signal } = request
-  const [input] = inputs
-  if (!request.takesDeletes || input === undefined || !takesRows(manifests)) return null
-  if ((input.marked ?? []).length > 0) return null
-  const last = await lastEpoch(request, input, deps.lake)
-  if (last === null || !(await hasSameKey(input, request, deps))) return null
-  const former = await formerScan(input.table, last.snapshotId, deps.lake, signal)
-  const now = await deps.lake.scan(input.table, { snapshotId: input.state.snapshotId }, signal)
-  if (former === null || changedShare(former, now) > MAX_CHANGED_SHARE) return null
+  const { manifests, inputs } = request
+  if (!request.takesDeletes || !takesRows(manifests)) return null
+  if (inputs.some(({ marked = [] }) => marked.length > 0)) return null
+  const { fewRows = FEW_ROWS } = request
+  const last = await lastEpoch(request, deps.lake)
+  if (last === null || Math.max(last.rows, ...inputs.map(({ state }) => state.rowCount)) <= fewRows) return null
+  const way = await changeWay(request, deps.engine)
+  if (way === null) return null
+  const used = way.kind === 'rows' ? [way.input] : way.tables.map(({ input }) => input)
+  const formers = await formerStates(used, last, request, deps.lake)
+  if (formers === null) return null
+  // What is grouped has few rows of many: what it costs is to read those.
+  const rows = way.kind === 'rows' ? last.rows : Math.max(last.rows, ...used.map(({ state }) => state.rowCount))
+  if (rows <= fewRows) return null
+  return way.kind === 'rows'
+    ? ofRows(way.input, formers[0] as LakeState, last, request, transform)
+    : ofKeys(way.tables, formers, last, request, transform, deps)
+}
+
+async function ofRows(
+  input: InputState,
+  former: LakeState,
+  last: LastEpoch,
+  { manifests }: MergeableRequest,
+  transform: TransformDeps,
+): Promise<ChangedRows> {
   const columns = chosenColumns(input)
-  const state = stateOfScan(former)
-  if (state === null || !hasColumns(state, columns)) return null
-  const sides = [ownRows('before', state, input.state, columns), ownRows('after', input.state, state, columns)] as const
-  const wanted = outputSchema(manifests.output).columns
+  const sides = [
+    ownRows('before', former, input.state, columns),
+    ownRows('after', input.state, former, columns),
+  ] as const
   if (manifests.compute.transform === null) {
-    const lying = sameRows(input, wanted)
+    const lying = sameRows(input, outputSchema(manifests.output).columns)
     if (lying !== null) {
       const inOrder = (table: EngineTable) => ({ ...table, columns: stagedTable('', lying).columns })
       return { tables: sides.map(inOrder), bases: last.bases, lost: {} }
     }
   }
-  const rowsOf = (side: string, table: EngineTable) =>
-    transformed(`changed-${side}`, { ...table, name: [input.input.name] }, manifests, wanted, transform)
-  const [before, after] = sides
+  const rowsOf = (rows: EngineTable): readonly InputRows[] => [{ input: input.input, columns, rows }]
+  return made({ before: rowsOf(sides[0]), after: rowsOf(sides[1]) }, last, manifests, transform)
+}
+
+async function ofKeys(
+  tables: Extract<ChangeWay, { kind: 'keys' }>['tables'],
+  formers: readonly LakeState[],
+  last: LastEpoch,
+  { manifests, ownLimits, signal }: MergeableRequest,
+  transform: TransformDeps,
+  { engine }: Deps,
+): Promise<ChangedRows> {
+  const directory = join(transform.directory, 'touched')
+  const touched = await touchedRows({ tables, formers, directory, limits: ownLimits, signal }, engine)
+  return made(touched, last, manifests, transform)
+}
+
+/** What the transform makes of those rows, as they were and as they are. */
+async function made(
+  rows: Readonly<Record<Side, readonly InputRows[]>>,
+  last: LastEpoch,
+  manifests: ManifestSet,
+  transform: TransformDeps,
+): Promise<ChangedRows> {
+  const wanted = outputSchema(manifests.output).columns
   // Each to its end: both write into the folder of this materialization.
-  const ended = await Promise.allSettled([rowsOf('before', before), rowsOf('after', after)])
+  const ended = await Promise.allSettled(
+    SIDES.map((side) =>
+      transformed(rows[side], manifests, wanted, {
+        ...transform,
+        directory: join(transform.directory, `changed-${side}`),
+      }),
+    ),
+  )
   const [gone, come] = ended.map((one) => {
     if (one.status === 'rejected') throw one.reason
     return one.value
@@ -158,16 +206,19 @@ export function newestSummary(table: TableState, lake: Lake): Readonly<Record<st
 }
 
 interface LastEpoch extends Pick<ChangedRows, 'bases' | 'lost'> {
-  /** What of the input it was made of. */
-  readonly snapshotId: string
+  /** By input: what of it the epoch was made of. */
+  readonly snapshots: ReadonlyMap<string, string>
+  /** Of the clear table. */
+  readonly rows: number
 }
 
-/** Null where there is none, where its rows would be made otherwise now, and where it has few. */
-async function lastEpoch(request: MergeableRequest, input: InputState, lake: Lake): Promise<LastEpoch | null> {
-  const { manifests, variants, keys, signal, fewRows = FEW_ROWS } = request
+/** Null where there is none, and where its rows would be made otherwise now. */
+async function lastEpoch(request: MergeableRequest, lake: Lake): Promise<LastEpoch | null> {
+  const { manifests, variants, keys, signal } = request
   const bases = new Map<Variant, TableState>()
   const origins: (readonly [epoch: string | undefined, inputs: string])[] = []
   let lost = {}
+  let rows = 0
   for (const plan of variants) {
     if (plan.schema.primaryKey.length === 0) continue
     const base = await lake.load(lakeTable(request.tenant, request.domain, request.product, plan.variant), { signal })
@@ -176,31 +227,44 @@ async function lastEpoch(request: MergeableRequest, input: InputState, lake: Lak
     bases.set(plan.variant, base)
     origins.push([summary['sluice.epoch'], summary[INPUTS] ?? ''])
     if (plan.variant !== 'clear') continue
-    if (Number(summary['total-records'] ?? 0) <= fewRows) return null
+    rows = Number(summary['total-records'] ?? 0)
     lost = JSON.parse(summary[LOST] ?? '{}')
   }
   const [origin] = origins
   const isOne = origins.every((other) => other[0] === origin?.[0] && other[1] === origin?.[1])
-  const prefix = `${input.input.name}=`
-  if (origin === undefined || !isOne || !bases.has('clear') || !origin[1].startsWith(prefix)) return null
-  return { bases, lost, snapshotId: origin[1].slice(prefix.length) }
+  if (origin === undefined || !isOne || !bases.has('clear')) return null
+  return { bases, lost, rows, snapshots: inputsOf(origin[1]) }
 }
 
-/** Whether the output's key is the input's, column by column, as it is there. */
-async function hasSameKey(input: InputState, request: MergeableRequest, { engine }: Deps): Promise<boolean> {
-  const { compute, output } = request.manifests
-  const copied =
-    compute.transform === null
-      ? new Map(output.primaryKey.map((name) => [name, name]))
-      : await keysCopied(engine, compute.transform, input, request)
-  const named = copied && output.primaryKey.map((name) => copied.get(name))
-  if (!named || named.length !== input.state.primaryKey.length) return false
-  return input.state.primaryKey.every((name) => {
-    const at = named.indexOf(name)
-    const typeOf = (columns: readonly { readonly name: string; readonly type: string }[], wanted: string | undefined) =>
-      columns.find((column) => column.name === wanted)?.type
-    return at >= 0 && typeOf(output.columns, output.primaryKey[at]) === typeOf(input.state.columns, name)
+/** Of what `inputsText` says. */
+function inputsOf(told: string): ReadonlyMap<string, string> {
+  const pairs = told.split(',').map((one) => {
+    const at = one.lastIndexOf('=')
+    return [one.slice(0, Math.max(at, 0)), one.slice(at + 1)] as const
   })
+  return new Map(pairs.filter(([name]) => name !== ''))
+}
+
+/** Null where one has expired or had other columns, and where too much of them lies in other files by now. */
+async function formerStates(
+  inputs: readonly InputState[],
+  { snapshots }: LastEpoch,
+  { signal }: MergeableRequest,
+  lake: Lake,
+): Promise<readonly LakeState[] | null> {
+  const formers: LakeState[] = []
+  let [others, all] = [0, 0]
+  for (const { input, state, table } of inputs) {
+    const snapshotId = snapshots.get(input.name)
+    const former = snapshotId === undefined ? null : await formerScan(table, snapshotId, lake, signal)
+    const known = former && stateOfScan(former)
+    if (former === null || known === null || !hasColumns(known, chosenColumns({ input, state }))) return null
+    const now = await lake.scan(table, { snapshotId: state.snapshotId }, signal)
+    formers.push(known)
+    others += changedCount(former, now)
+    all += former.rows + now.rows
+  }
+  return others / Math.max(1, all) > MAX_CHANGED_SHARE ? null : formers
 }
 
 /** Null where it has expired. */
@@ -213,14 +277,14 @@ async function formerScan(table: TableRef, snapshotId: string, lake: Lake, signa
   }
 }
 
-/** At most this share of the rows lies where files, or lists of rows that are gone, are not the same. */
-function changedShare(former: Scan, now: Scan): number {
+/** No more rows than these lie where files, or lists of rows that are gone, are not the same. */
+function changedCount(former: Scan, now: Scan): number {
   const only = (one: Scan, other: Scan) => {
     const known = new Set([...other.files, ...other.deletes].map(({ uri }) => uri))
     const own = [...one.files, ...one.deletes].filter(({ uri }) => !known.has(uri))
     return own.reduce((sum, { rows }) => sum + rows, 0)
   }
-  return (only(former, now) + only(now, former)) / Math.max(1, former.rows + now.rows)
+  return only(former, now) + only(now, former)
 }
 
 /** The same columns, under the same ids and of the same types. */

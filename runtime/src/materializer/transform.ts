@@ -152,16 +152,30 @@ function transformOf({ compute }: ManifestSet, [first]: readonly EngineTable[]):
   return compute.transform ?? `SELECT * FROM ${quoteName(first?.name[0] ?? '')}`
 }
 
-/** What the transform makes of some rows of its only input; each of what it makes is of one of them. */
+/** Some rows of an input. */
+export interface InputRows {
+  readonly input: Input
+  readonly columns: readonly LakeColumn[]
+  /** In these columns; under which name does not matter. */
+  readonly rows: EngineTable
+}
+
+/** What the transform makes of some rows of its inputs, those that their `where` lets through. Inputs that it does not name may be left out. */
 export async function transformed(
-  folder: string,
-  table: EngineTable,
+  inputs: readonly InputRows[],
   manifests: ManifestSet,
   columns: readonly Column[],
   deps: TransformDeps,
 ): Promise<Omit<StagedRows, 'primaryKey'>> {
-  if (filesOf(table).length === 0) return { files: [], columns: stagedColumns(columns), rowCount: 0, lost: {} }
-  return writeRows(folder, transformOf(manifests, [table]), stagedColumns(columns), [table], deps)
+  const [first] = inputs
+  if (first === undefined || filesOf(first.rows).length === 0) {
+    return { files: [], columns: stagedColumns(columns), rowCount: 0, lost: {} }
+  }
+  const tables: EngineTable[] = []
+  for (const { input, columns: own, rows } of inputs) {
+    tables.push(await filteredTable(input, own, { ...rows, name: [input.name] }, deps))
+  }
+  return writeRows('output', transformOf(manifests, tables), stagedColumns(columns), tables, deps)
 }
 
 /** Columns of the input that the product may name. */
@@ -192,7 +206,15 @@ export function sameRows(
 /** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through, which sees no others. */
 async function inputTable({ input, state }: InputState, deps: TransformDeps): Promise<EngineTable> {
   const columns = chosenColumns({ input, state })
-  const whole = stateTable(input.name, { ...state, columns })
+  return filteredTable(input, columns, stateTable(input.name, { ...state, columns }), deps)
+}
+
+async function filteredTable(
+  input: Input,
+  columns: readonly LakeColumn[],
+  whole: EngineTable,
+  deps: TransformDeps,
+): Promise<EngineTable> {
   const { mostInputRows } = deps
   if (input.where === null && mostInputRows === undefined) return whole
   const names = columns.map((column) => quoteName(column.name)).join(', ')
