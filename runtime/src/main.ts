@@ -65,6 +65,7 @@ import { pluginRoutes } from './http/routes/plugins.ts'
 import { previewRoutes } from './http/routes/preview.ts'
 import { productDocumentRoutes } from './http/routes/product-document.ts'
 import { productRoutes } from './http/routes/products.ts'
+import { promotionRoutes } from './http/routes/promotion.ts'
 import { pushRoutes } from './http/routes/push.ts'
 import { quarantineRoutes } from './http/routes/quarantine.ts'
 import { queryRoutes } from './http/routes/query.ts'
@@ -95,6 +96,7 @@ import { pushMetrics } from './metrics/pushes.ts'
 import { wireMetrics } from './metrics/wire.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
+import { previewJobs } from './operations/deploy/previews.ts'
 import { exportJobs } from './operations/exports/export-job.ts'
 import { openLineage } from './operations/lineage/open-lineage/deliver.ts'
 import type { Platform } from './operations/platform.ts'
@@ -217,8 +219,10 @@ export async function startRuntime(
     const lineage = await openLineage(platform, ownVersion(), openLineageMetrics(assembled.metrics, platform.pool))
     const exporting = exportJobs(platform)
     const webhooks = webhookJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
+    const previews = previewJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
     const kinds = [
       ...upkeep.kinds,
+      previews.kind,
       retries.kind,
       ...(comparisons === null ? [] : [comparisons.kind]),
       scheduleTicks(platform.pool),
@@ -237,6 +241,7 @@ export async function startRuntime(
       kinds,
       sources: [
         ...upkeep.sources,
+        previews.source,
         retries.source,
         ...(comparisons === null ? [] : [comparisons.source]),
         ...(keeper === null ? [] : [keeper.source]),
@@ -426,6 +431,7 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...previewRoutes(platform),
+    ...promotionRoutes(platform),
     ...lineageRoutes(platform),
     ...readRoutes(platform, reads),
     ...changeRoutes(platform, cursors),

@@ -17,12 +17,12 @@ import {
   productOf,
   registerProduct,
   removeGrant,
-  removeProduct,
   requestMaterialization,
   resumeProduct,
   uploadManifests,
 } from '../../operations/products/products.ts'
 import { isReader, readableProduct, UNTOLD } from '../../operations/products/readable-product.ts'
+import { removeProduct } from '../../operations/products/remove-product.ts'
 import { type SharedCheck, sharedChecksOf } from '../../operations/products/shared-checks.ts'
 import { visibleRows } from '../../operations/products/violating-rows.ts'
 import { shownQuality, sightOf } from '../../operations/products/visible-quality.ts'
@@ -227,7 +227,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       ),
       timeoutMs: 120_000,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['product_not_found', 'ambiguous_product', 'product_in_use', 'store_missing'],
+      errors: ['product_not_found', 'ambiguous_product', 'product_in_use', 'preview_exists', 'store_missing'],
       async handler(call) {
         await removeProduct(platform, call, productReference(call), abandonedTypes(call.query.abandon))
         return { empty: true }
@@ -361,12 +361,14 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         'breaking_change',
         'breaks_downstream',
         'version_exists',
+        'preview_exists',
+        'input_not_ingested',
         ...PLAN_ERRORS,
       ],
       async handler(call) {
-        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower, breaks } = call.body
+        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower, breaks, stage } = call.body
         const answer = keptAnswer(call, deployReply)
-        const wanted = { version, dryRun, digest, storesHash, lower, breaks }
+        const wanted = { version, dryRun, digest, storesHash, lower, breaks, stage }
         return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
       },
     }),
@@ -537,7 +539,7 @@ const sharedCheckJson = ({ versionInService, ...shared }: SharedCheck) => ({
   version_in_service: versionInService,
 })
 
-function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
+export function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
   const { estimatedRows, loweredClasses, reaches, downstream, sharedChecks, reads, ...same } = plan
   const told = {
     estimated_rows: estimatedRows,

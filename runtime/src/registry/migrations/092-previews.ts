@@ -1,0 +1,17 @@
+import type { Migration } from '../../database/migrate.ts'
+
+/**
+ * A version beside the one in service is a product of its own, which says whose preview it is. It is restricted and nobody holds
+ * grants on it, so that a release which knows nothing of previews shows it to administrators alone.
+ */
+export const previews: Migration = {
+  id: '092_previews',
+  sql: `
+alter table products add column preview_of text references products,
+  add column preview_ends_at timestamptz(3);
+create index products_previews on products (preview_of) where preview_of is not null;
+create index products_previews_due on products (preview_ends_at) where preview_of is not null;
+create trigger products_preview_policy after update on products for each row
+  when (old.preview_ends_at is distinct from new.preview_ends_at) execute function policy_changed();
+`,
+}
