@@ -82,15 +82,19 @@ export async function isPreviewOver(db: Queryable, id: string): Promise<boolean>
  * of another digest.
  */
 export async function endPreview(tx: Transaction, id: string, digest: string | null = null): Promise<boolean> {
-  const ended = await change(
+  const ended = await maybeOne<{ readonly tenant: string }>(
     tx,
     'ending the preview',
     `update products p set preview_ends_at = clock_timestamp(), updated_at = now()
      where id = $1 and preview_of is not null and preview_ends_at > clock_timestamp() and ($2::text is null or exists (
-       select from product_versions v where v.product_id = p.id and v.version = p.current_version and v.digest = $2))`,
+       select from product_versions v where v.product_id = p.id and v.version = p.current_version and v.digest = $2))
+     returning tenant`,
     [id, digest],
   )
-  return ended > 0
+  if (ended === null) return false
+  // Runtimes that keep it in mind drop it.
+  await one(tx, 'ending the preview', 'select raise_policy_version($1)', [ended.tenant])
+  return true
 }
 
 /** Those that are over, the longest first. */

@@ -7,11 +7,8 @@ import type { Migration } from '../../database/migrate.ts'
 export const previews: Migration = {
   id: '092_previews',
   sql: `
-alter table products add column preview_of text references products,
-  add column preview_ends_at timestamptz(3);
+alter table products add column preview_of text, add column preview_ends_at timestamptz(3);
 create index products_previews on products (preview_of) where preview_of is not null;
 create index products_previews_due on products (preview_ends_at) where preview_of is not null;
-create trigger products_preview_policy after update on products for each row
-  when (old.preview_ends_at is distinct from new.preview_ends_at) execute function policy_changed();
 `,
 }
