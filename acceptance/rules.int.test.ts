@@ -82,6 +82,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   planProduct: DEVELOPER,
   deployProduct: DEVELOPER,
   previewProduct: DEVELOPER,
+  promoteProduct: DEVELOPER,
+  discardPreview: DEVELOPER,
   rollBackProduct: DEVELOPER,
   listDeployments: MEMBER,
   materializeProduct: DEVELOPER,

@@ -179,7 +179,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|training-sets|webhooks).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|staged-preview|training-sets|webhooks).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -192,12 +192,12 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 90,
     isAlwaysRun: true,
   },
-  // Runtimes with limits of their own.
+  // Runtimes with limits of their own, and those that are killed.
   {
     name: 'acceptance-limits',
     servers: [],
-    tests: ['acceptance/{exports,exports-interrupted,training-sets}.stack.test.ts'],
-    expectedSeconds: 240,
+    tests: ['acceptance/{exports,exports-interrupted,staged-preview,training-sets}.stack.test.ts'],
+    expectedSeconds: 420,
     isAlwaysRun: true,
   },
   // What programs of others are given: the document of a product, and the library for Python, each with a runtime of its own.

@@ -552,6 +552,13 @@ export const ConfigSchema = Type.Object(
           description:
             'Runs at once in this process, of ingestions and of materializations each; of two or more places a tenant has one less at most.',
         }),
+        preview_days: Type.Integer({
+          default: 7,
+          minimum: 1,
+          maximum: 365,
+          description:
+            'How long a version is served beside the one in service (`stage: preview`) before it ends by itself.',
+        }),
         engine_processes: Type.Integer({
           default: 3,
           minimum: 1,

@@ -65,6 +65,14 @@ export const CHANGE_FAULT_POINTS = ['changes.before-send', 'changes.after-send']
 /** Of deliveries to webhooks of a product's changes. */
 export const WEBHOOK_FAULT_POINTS = ['webhooks.begun', 'webhooks.answered', 'webhooks.acknowledged'] as const
 
+/** Of the removal of a preview that is over. */
+export const PREVIEW_FAULT_POINTS = [
+  'preview.writers-stopped',
+  'preview.copies-dropped',
+  'preview.tables-dropped',
+  'preview.files-removed',
+] as const
+
 /** Fault points outside of runs: at the edge, for requests with an Idempotency-Key. */
 export const REQUEST_FAULT_POINTS = ['http.before-effect', 'http.before-answer'] as const
 

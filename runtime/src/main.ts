@@ -48,6 +48,7 @@ import { pushMetrics } from './metrics/pushes.ts'
 import { wireMetrics } from './metrics/wire.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
+import { previewJobs } from './operations/deploy/previews.ts'
 import { exportJobs } from './operations/exports/export-job.ts'
 import { openLineage } from './operations/lineage/open-lineage/deliver.ts'
 import type { Platform } from './operations/platform.ts'
@@ -166,8 +167,10 @@ export async function startRuntime(
     const lineage = await openLineage(platform, ownVersion(), openLineageMetrics(assembled.metrics, platform.pool))
     const exporting = exportJobs(platform)
     const webhooks = webhookJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
+    const previews = previewJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
     const kinds = [
       ...upkeep.kinds,
+      previews.kind,
       retries.kind,
       ...(comparisons === null ? [] : [comparisons.kind]),
       scheduleTicks(platform.pool),
@@ -186,6 +189,7 @@ export async function startRuntime(
       kinds,
       sources: [
         ...upkeep.sources,
+        previews.source,
         retries.source,
         ...(comparisons === null ? [] : [comparisons.source]),
         ...(keeper === null ? [] : [keeper.source]),

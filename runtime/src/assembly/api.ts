@@ -30,6 +30,7 @@ import { pluginRoutes } from '../http/routes/plugins.ts'
 import { previewRoutes } from '../http/routes/preview.ts'
 import { productDocumentRoutes } from '../http/routes/product-document.ts'
 import { productRoutes } from '../http/routes/products.ts'
+import { promotionRoutes } from '../http/routes/promotion.ts'
 import { pushRoutes } from '../http/routes/push.ts'
 import { quarantineRoutes } from '../http/routes/quarantine.ts'
 import { queryRoutes } from '../http/routes/query.ts'
@@ -83,6 +84,7 @@ export async function createApi({ readiness, admission, ...parts }: ApiParts): P
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...previewRoutes(platform),
+    ...promotionRoutes(platform),
     ...lineageRoutes(platform),
     ...readRoutes(platform, reads),
     ...changeRoutes(platform, cursors),

@@ -61,9 +61,12 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       threads: THREADS,
     },
     grants: async (productId) => {
-      const { rows } = await pool.query('select tenant from products where id = $1', [productId])
-      const tenant = (rows[0] as { tenant: string } | undefined)?.tenant
-      return tenant === undefined ? [] : productGrants(pool, tenant, productId)
+      const { rows } = await pool.query(
+        'select tenant, coalesce(preview_of, id) as holder from products where id = $1',
+        [productId],
+      )
+      const found = rows[0] as { readonly tenant: string; readonly holder: string } | undefined
+      return found === undefined ? [] : productGrants(pool, found.tenant, found.holder)
     },
     maskSecret: (tenant, classification) => maskKey(pool, masters, tenant, classification),
     upstreamOf: (product, version, input) => upstreamAccess(platform, product, version, input),
@@ -78,9 +81,11 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
     async noteBegun(product, runId, version) {
       const { tenant, id: productId } = product
       const of = { tenant, runId, productId, product: fullNameOf(product) }
-      if (config.openlineage !== undefined) await noteBegun(pool, of, version)
+      if (config.openlineage !== undefined && product.previewOf === null) await noteBegun(pool, of, version)
     },
     async announce(tx, product, materialization) {
+      // Events go to all who listen to the tenant's, and a preview is for its developers.
+      if (product.previewOf !== null) return
       const sight = await openSightOf(tx, product, materialization.version, rules)
       const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)
       const { rows, quarantined } = counts

@@ -1,7 +1,7 @@
 /** What applying a folder would do: each of its products held against the server's, before anything is written. */
 import { type Client, ServerRefused } from './client.ts'
+import type { DeployAnswer, PlanAnswer } from './deploy-answer.ts'
 import { type ChangeVerdict, nextVersion } from './next-version.ts'
-import type { DeployAnswer, PlanAnswer } from './product-commands.ts'
 import { pathOf, problemLine } from './product-files.ts'
 import { type FolderProduct, problemsOf } from './product-folders.ts'
 import { usedIn } from './product-order.ts'

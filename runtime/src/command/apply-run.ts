@@ -9,7 +9,7 @@ import {
 } from './apply-plan.ts'
 import { nameOf } from './apply-table.ts'
 import type { Client } from './client.ts'
-import type { DeployAnswer } from './product-commands.ts'
+import type { DeployAnswer } from './deploy-answer.ts'
 import { pathOf } from './product-files.ts'
 import { inOrder, namedIn } from './product-order.ts'
 import { followRun, type ProgressOutput, STDERR } from './run-progress.ts'

@@ -1,7 +1,7 @@
 /** What `sluice dev` says of a round, for people. */
 import { colourOf, type Painter } from './colours.ts'
+import { type PlanAnswer, readLine } from './deploy-answer.ts'
 import type { DevProduct, DevRound, PreviewAnswer } from './dev-round.ts'
-import { type PlanAnswer, readLine } from './product-commands.ts'
 import { problemLine } from './product-files.ts'
 import { plain, plainLines, textTable } from './text-table.ts'
 

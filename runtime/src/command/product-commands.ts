@@ -1,11 +1,12 @@
 import { listed, required, UsageError } from './arguments.ts'
-import { colourOf, painterFor } from './colours.ts'
 import { type Command, type CommandCall, gone, segment, word } from './command.ts'
+import { BREAKS, type DeployAnswer, LOWER, shownPlan } from './deploy-answer.ts'
 import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
-import { namedProduct, type ProblemLine, problemLine, readManifests } from './product-files.ts'
+import { PREVIEW_COMMANDS, previewNote } from './preview-commands.ts'
+import { namedProduct, readManifests } from './product-files.ts'
 import { QUALITY_COMMAND } from './quality-command.ts'
 import { followRun, productLine, type RunAnswer } from './run-progress.ts'
-import { plain, textTable } from './text-table.ts'
+import { textTable } from './text-table.ts'
 
 interface ProductAnswer {
   readonly id: string
@@ -21,43 +22,6 @@ interface ProductAnswer {
   readonly schedule_state?: ScheduleStateAnswer | null
 }
 
-export interface PlanAnswer {
-  readonly verdict: string
-  readonly changes: readonly { readonly verdict: string; readonly subject: string; readonly reason: string }[]
-  readonly lake: readonly string[]
-  readonly stores: readonly {
-    readonly endpoint: string
-    readonly variant: string
-    readonly steps: readonly { readonly action: string; readonly description: string; readonly statement?: string }[]
-    readonly columns?: readonly { readonly name: string; readonly verdict: string; readonly reason: string }[]
-  }[]
-  readonly estimated_rows: number | null
-  readonly lowered_classes: readonly string[]
-  readonly problems: readonly { readonly code: string; readonly message: string; readonly remedy?: string | null }[]
-  readonly warnings: readonly ProblemLine[]
-  readonly reads: readonly ReadLine[]
-  readonly notes: readonly string[]
-  /** Absent: of a server that tells none. */
-  readonly shared_checks?: readonly SharedCheckAnswer[]
-}
-
-/** A check of another product, as it runs in this one. */
-export interface SharedCheckAnswer {
-  readonly product: string
-  readonly version: string | null
-  readonly version_in_service: string | null
-  readonly differs: boolean
-  readonly check: { readonly name: string }
-}
-
-interface ReadLine {
-  readonly input: string
-  readonly connection?: string
-  readonly mode: string | null
-  readonly mode_reason: string | null
-  readonly deletes: string | null
-}
-
 interface SnapshotAnswer {
   readonly epoch: number
   readonly version: string
@@ -67,17 +31,7 @@ interface SnapshotAnswer {
   readonly committed_at: string
 }
 
-export interface DeployAnswer {
-  readonly digest: string
-  readonly stores_hash?: string
-  readonly plan: PlanAnswer
-  readonly deployment?: { readonly id: string; readonly version: string; readonly state: string }
-  readonly run_id?: string | null
-}
-
 const FOLDER = { version: 'a semantic version: 1.0.0' }
-const BREAKS = { breaks: 'products made of this one that may not be made any more by this: sales.daily' }
-const LOWER = { lower: 'columns whose class may become lower by this: email,city' }
 
 export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   'product init': {
@@ -132,7 +86,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'product deploy': {
-    usage: 'product deploy FOLDER --version V [--digest D] [--stores-hash H]',
+    usage: 'product deploy FOLDER --version V [--digest D] [--stores-hash H] [--stage preview]',
     summary: 'register the product where it is new, upload the folder, deploy, and wait for its first content',
     flags: {
       ...FOLDER,
@@ -140,19 +94,24 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       'stores-hash': 'of that plan: where a store would do something else by now, nothing is deployed',
       ...LOWER,
       ...BREAKS,
+      stage: 'preview: beside the version in service, which stays, and for developers alone',
       'no-wait': 'do not wait for the content',
     },
     remote: true,
     run: async (call) => {
-      const answer = await deploy(call)
+      const { name, answer } = await deploy(call)
       if (answer.run_id && !call.args.flags['no-wait']) await followRun(await call.client(), answer.run_id, null)
       if (call.args.flags['json']) return answer
+      if (call.args.flags['stage'] !== undefined) {
+        return `${shownPlan(answer.plan)}\n\n${previewNote(answer, name)}`
+      }
       const connections = new Set(answer.plan.reads.flatMap(({ connection }) => connection ?? []))
       const syncs = [...connections].map((name) => `\n  sluice sync ${name}`)
       const next = answer.run_id ? '' : `\nIt has no content yet: sync its connections.${syncs.join('')}`
       return `${shownPlan(answer.plan)}\n\nVersion ${answer.deployment?.version} is deployed.${next}`
     },
   },
+  ...PREVIEW_COMMANDS,
   'product rollback': {
     usage: 'product rollback PRODUCT --version V | --snapshot ID',
     summary: 'go back to the content and the manifests of a version or a snapshot',
@@ -283,7 +242,7 @@ async function plan(call: CommandCall): Promise<DeployAnswer> {
 }
 
 /** Registers the product where it is new, uploads the folder's manifests, and deploys the version. */
-async function deploy(call: CommandCall): Promise<DeployAnswer> {
+async function deploy(call: CommandCall): Promise<{ readonly name: string; readonly answer: DeployAnswer }> {
   const folder = word(call, 0, 'FOLDER')
   const version = required(call.args, 'version')
   const parts = await readManifests(folder)
@@ -296,43 +255,13 @@ async function deploy(call: CommandCall): Promise<DeployAnswer> {
     ...(digest === undefined ? {} : { digest }),
     ...(stores === undefined ? {} : { stores_hash: stores }),
   }
-  const meant = { ...reviewed, lower: listed(call.args, 'lower'), breaks: listed(call.args, 'breaks') }
-  return (await client.request('POST', `${path}/deploy`, { version, dry_run: false, ...meant })) as DeployAnswer
-}
-
-function shownPlan(plan: PlanAnswer): string {
-  const paint = painterFor(process.stdout)
-  const verdictOf = (verdict: string) => paint(verdict, colourOf(verdict))
-  const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdictOf(verdict)}: ${subject}: ${reason}`)
-  const stores = plan.stores.flatMap(({ endpoint, variant, steps, columns = [] }) => [
-    ...steps.map(({ action, description }) => `  ${endpoint} (${variant}): ${action}: ${description}`),
-    ...columns
-      .filter(({ verdict }) => verdict === 'forbidden' || verdict === 'unsatisfiable')
-      .map(({ name, verdict, reason }) => `  ${endpoint} (${variant}): ${name} is ${verdict}: ${reason}`),
-  ])
-  return [
-    `Verdict: ${verdictOf(plan.verdict)}${plan.estimated_rows === null ? '' : `, about ${plan.estimated_rows} rows`}`,
-    ...changes,
-    ...plan.lake.map((change) => `  lake: ${change}`),
-    ...stores,
-    ...plan.reads.flatMap(readLine),
-    ...(plan.shared_checks ?? []).map(sharedCheckLine),
-    ...plan.notes.map((note) => `  note: ${note}`),
-    ...(plan.lowered_classes.length > 0 ? [`  lowers the class of: ${plan.lowered_classes.join(', ')}`] : []),
-    ...plan.problems.map(({ code, message }) => `  ${paint('would be refused', 'red')}: ${message} (${code})`),
-    ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${problemLine(warning)}`),
-  ].join('\n')
-}
-
-/** As it runs, in JSON, which is YAML as quality.yaml would have it. */
-function sharedCheckLine({ product, version, check }: SharedCheckAnswer): string {
-  return plain(`  check of ${[product, ...(version === null ? [] : [version])].join(' ')}: ${JSON.stringify(check)}`)
-}
-
-/** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads. */
-export function readLine({ input, mode, mode_reason: reason, deletes }: ReadLine): readonly string[] {
-  if (mode === null) return reason === null ? [] : [`  read: ${input}: ${reason}`]
-  const gone =
-    deletes === 'key_sweep' || deletes === 'unseen' || deletes === 'log' ? `; rows that are gone: ${deletes}` : ''
-  return [`  read: ${input}: ${mode}, because ${reason}${gone}`]
+  const { stage } = call.args.flags
+  const meant = {
+    ...reviewed,
+    ...(stage === undefined ? {} : { stage }),
+    lower: listed(call.args, 'lower'),
+    breaks: listed(call.args, 'breaks'),
+  }
+  const answer = (await client.request('POST', `${path}/deploy`, { version, dry_run: false, ...meant })) as DeployAnswer
+  return { name: `${registration.namespace}.${registration.name}`, answer }
 }

@@ -42,7 +42,7 @@ export async function wishDashboards(tx: Transaction, productId: string, options
     `insert into product_dashboards (product_id, tenant)
      select p.id, p.tenant from products p
      join product_versions v on v.product_id = p.id and v.version = p.current_version
-     where p.id = $1 and v.normalised #>> '{serving,visualization,enabled}' = 'true'
+     where p.id = $1 and p.preview_of is null and v.normalised #>> '{serving,visualization,enabled}' = 'true'
      on conflict (product_id) do nothing`,
     [productId],
   )

@@ -390,6 +390,12 @@ export const ERROR_CODES = {
     title: 'Too much for a preview',
     remedy: 'Deploy the version and read the product.',
   },
+  preview_exists: {
+    status: 409,
+    title: 'Product with a preview',
+    remedy: 'Promote the preview or discard it, and wait until its rows are gone.',
+  },
+  preview_not_found: { status: 404, title: 'No preview', remedy: 'Deploy a version with stage: preview.' },
   input_not_ingested: { status: 409, title: 'Input not ingested', remedy: 'Sync its connection.' },
   input_forbidden: {
     status: 403,

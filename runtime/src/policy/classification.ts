@@ -49,13 +49,32 @@ export function isInScope({ key }: Pick<Principal, 'key'>, productId: string): b
   return key === undefined || key.products === null || key.products.has(productId)
 }
 
+/** Whether there are previews for the principal: for developers themselves, and for no key of theirs. */
+export function seesPreviews({
+  isAdmin,
+  isDeveloper,
+  key,
+}: Pick<Principal, 'isAdmin' | 'isDeveloper' | 'key'>): boolean {
+  return isAdmin || (isDeveloper && key === undefined)
+}
+
+export interface DecidedProduct {
+  readonly id: string
+  readonly classification: Classification
+  /** Whether it is a version beside the one in service, which readers have not been given yet. */
+  readonly isPreview: boolean
+}
+
 /** `isHidden` of a refusal: for this principal there is no such product. */
 export function decideRead(
   principal: Principal,
-  { id, classification }: { readonly id: string; readonly classification: Classification },
+  { id, classification, isPreview }: DecidedProduct,
   grants: readonly ProductGrant[],
 ): ReadDecision {
   const own = grantsOf(principal, grants)
+  if (isPreview && !seesPreviews(principal)) {
+    return { ...deny('previews are for developers', 'Ask a developer to promote it.'), isHidden: true }
+  }
   if (principal.isAdmin) return { allowed: true, audit: true, clearClasses: 'all' }
   if (!isInScope(principal, id)) return { ...deny('the key is not for it', 'Make a key for it.'), isHidden: true }
   const refusal = refusalOf(principal, classification, own)

@@ -24,7 +24,8 @@ export function listedProducts(db: Queryable, tenant: string, domain: string | n
        order by m.epoch desc limit 1
      ) newest on true
      left join product_versions v on v.product_id = p.id and v.version = newest.version
-     where p.tenant = $1 and p.current_version is not null and p.status <> 'retired' and ($2::text is null or p.domain = $2)
+     where p.tenant = $1 and p.current_version is not null and p.status <> 'retired' and p.preview_of is null
+       and ($2::text is null or p.domain = $2)
      order by p.domain, p.name limit 10000`,
     [tenant, domain],
   )

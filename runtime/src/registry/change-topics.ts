@@ -154,7 +154,7 @@ export function productsWithChanges(db: Queryable, settings: string, limit: numb
     'looking for changes',
     `select p.id, p.tenant, ${MADE_FOR} as "madeFor"
      from products p join tenants t on t.slug = p.tenant left join product_fences f on f.product_id = p.id
-     where t.status = 'active' and p.current_version is not null and p.status <> 'retired'
+     where t.status = 'active' and p.current_version is not null and p.status <> 'retired' and p.preview_of is null
        and (not exists (select 1 from change_topics c where c.product_id = p.id)
          or exists (select 1 from change_topics c where c.product_id = p.id and c.next_attempt_at <= clock_timestamp()
            and (c.made_for <> ${MADE_FOR} or c.refused is null and coalesce(c.sent_epoch, 0) < coalesce(f.epoch, 0))))

@@ -23,7 +23,7 @@ export const NOTIFICATIONS_JOB = 'notifications'
 const idOf = (subject: IncidentSubject): string =>
   'connectionId' in subject ? subject.connectionId : subject.productId
 
-/** False: it was open already, and counts once more; or what it would be of is gone. */
+/** False: it was open already, and counts once more; or what it would be of is gone, or a preview. */
 export async function openIncident(
   tx: Transaction,
   tenant: string,
@@ -34,7 +34,7 @@ export async function openIncident(
     tx,
     'opening an incident',
     `insert into incidents as i (id, tenant, connection_id, product_id, cause, run_id) select $1, $2, $3, $4, $5, $6
-     where exists (select from connections where id = $3) or exists (select from products where id = $4)
+     where exists (select from connections where id = $3) or exists (select from products where id = $4 and preview_of is null)
      on conflict (coalesce(connection_id, product_id), cause) where closed_at is null
        do update set times = i.times + 1, last_at = clock_timestamp(), run_id = excluded.run_id
      returning id, id = $1 as "isNew"`,

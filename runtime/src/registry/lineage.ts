@@ -41,7 +41,7 @@ export async function linkedProducts(
   return many<LinkedProduct>(
     db,
     'reading lineage',
-    `select ${LINKED} where p.tenant = $1 and p.status <> 'retired' and p.domain || '.' || p.name = any($2)
+    `select ${LINKED} where p.tenant = $1 and p.status <> 'retired' and p.preview_of is null and p.domain || '.' || p.name = any($2)
      order by p.domain, p.name`,
     [tenant, names],
   )
@@ -66,7 +66,7 @@ export async function productsMadeOfAny(
   return many<LinkedProduct>(
     db,
     'reading lineage',
-    `select ${LINKED} where p.tenant = $1 and p.status <> 'retired' and exists (
+    `select ${LINKED} where p.tenant = $1 and p.status <> 'retired' and p.preview_of is null and exists (
        select from jsonb_array_elements(v.normalised -> 'inputs') i
        where (i ->> 'connection', i ->> 'table') in (select * from unnest($2::text[], $3::text[])))
        and ($5::text[] is null or p.id = any($5))

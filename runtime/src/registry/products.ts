@@ -33,13 +33,17 @@ export interface Product {
   readonly currentVersion: string | null
   /** Null: it is materialized as its manifests say. */
   readonly paused: Pause | null
+  /** The product whose preview it is: of a version beside the one in service (`previews.ts`). */
+  readonly previewOf: string | null
+  /** Of a preview: when it is served no longer. */
+  readonly previewEndsAt: Date | null
   readonly createdBy: Actor
   readonly createdAt: Date
   readonly updatedAt: Date
 }
 
-const COLUMNS = `id, tenant, domain, name, archetype, description, classification, status,
-  current_version as "currentVersion", paused, created_by as "createdBy",
+export const COLUMNS = `id, tenant, domain, name, archetype, description, classification, status,
+  current_version as "currentVersion", paused, preview_of as "previewOf", preview_ends_at as "previewEndsAt", created_by as "createdBy",
   created_at as "createdAt", updated_at as "updatedAt"`
 
 export interface NewProduct {
@@ -126,7 +130,7 @@ export async function listProducts(
     db,
     'listing products',
     `select ${COLUMNS} from products
-     where tenant = $4 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+     where tenant = $4 and preview_of is null and ($2::timestamptz is null or (created_at, id) < ($2, $3))
        and ($5::text is null or domain = $5) and ($6::text[] is null or status = any($6))
        and ($7::text[] is null or id = any($7))
      order by created_at desc, id desc limit $1`,
@@ -135,12 +139,18 @@ export async function listProducts(
   return toPage(rows, parameters, (row) => row)
 }
 
-/** The products that engines may be given: those with a version in service. At most 10,000. */
+/** Whose grants hold for the product: a preview has none of its own. */
+export function holderOfGrants({ id, previewOf }: Pick<Product, 'id' | 'previewOf'>): string {
+  return previewOf ?? id
+}
+
+/** The products that engines may be given: those with a version in service, and previews that are not over. At most 10,000. */
 export function deployedProducts(db: Queryable, tenant: string): Promise<Product[]> {
   return many<Product>(
     db,
     'listing products',
     `select ${COLUMNS} from products where tenant = $1 and current_version is not null and status <> 'retired'
+       and (preview_of is null or preview_ends_at > clock_timestamp())
      order by domain, name limit 10000`,
     [tenant],
   )
@@ -151,7 +161,7 @@ export interface ProductInService<Normalised> {
   readonly normalised: Normalised
 }
 
-/** The products in service whose version has an input of that connection, by namespace and name. At most 10,000. */
+/** The products in service, without previews, whose version has an input of that connection, by namespace and name. At most 10,000. */
 export async function productsInServiceReading<Normalised>(
   db: Queryable,
   tenant: string,
@@ -163,7 +173,7 @@ export async function productsInServiceReading<Normalised>(
     `select ${COLUMNS}, (
        select normalised from product_versions v where v.product_id = p.id and v.version = p.current_version) as normalised
      from products p
-     where tenant = $1 and status <> 'retired' and exists (
+     where tenant = $1 and status <> 'retired' and preview_of is null and exists (
        select from product_versions v, jsonb_array_elements(v.normalised -> 'inputs') i
        where v.product_id = p.id and v.version = p.current_version and i ->> 'connection' = $2)
      order by domain, name limit 10000`,

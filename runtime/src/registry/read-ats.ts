@@ -11,7 +11,7 @@ export async function noteReadAt(tx: Transaction, productId: string, readAt: Dat
     [productId, readAt],
   )
   if (noted > 0) return
-  // Deployed by a release that knows nothing of this.
+  // Deployed by a release that knows nothing of this. Previews keep no objective: nothing makes them anew.
   await change(
     tx,
     'noting how old rows are',
@@ -19,7 +19,7 @@ export async function noteReadAt(tx: Transaction, productId: string, readAt: Dat
      select id, tenant, $2, ms, $2::timestamptz + make_interval(secs => ms / 1000.0) from (
        select p.id, p.tenant, (v.normalised #>> '{product,slo,freshnessMs}')::bigint as ms
        from products p join product_versions v on v.product_id = p.id and v.version = p.current_version
-       where p.id = $1) deployed`,
+       where p.id = $1 and p.preview_of is null) deployed`,
     [productId, readAt],
   )
 }

@@ -104,12 +104,14 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
         'breaking_change',
         'breaks_downstream',
         'version_exists',
+        'preview_exists',
+        'input_not_ingested',
         ...PLAN_ERRORS,
       ],
       async handler(call) {
-        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower, breaks } = call.body
+        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower, breaks, stage } = call.body
         const answer = keptAnswer(call, deployReply)
-        const wanted = { version, dryRun, digest, storesHash, lower, breaks }
+        const wanted = { version, dryRun, digest, storesHash, lower, breaks, stage }
         return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
       },
     }),
@@ -259,7 +261,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
   ]
 }
 
-function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
+export function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
   const { estimatedRows, loweredClasses, reaches, downstream, sharedChecks, reads, ...same } = plan
   const told = {
     estimated_rows: estimatedRows,

@@ -4,7 +4,8 @@ import { type Platform, requireMember } from '../../operations/platform.ts'
 import { productDetail } from '../../operations/products/product-detail.ts'
 import { listedNotices } from '../../operations/products/product-notices.ts'
 import { productSchedules } from '../../operations/products/product-schedules.ts'
-import { changeProduct, registerProduct, removeProduct } from '../../operations/products/products.ts'
+import { changeProduct, registerProduct } from '../../operations/products/products.ts'
+import { removeProduct } from '../../operations/products/remove-product.ts'
 import { listProducts, type Product } from '../../registry/products.ts'
 import type { Scheduled } from '../../registry/schedules.ts'
 import type { Cursors } from '../cursor.ts'
@@ -170,7 +171,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       ),
       timeoutMs: 120_000,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['product_not_found', 'ambiguous_product', 'product_in_use', 'store_missing'],
+      errors: ['product_not_found', 'ambiguous_product', 'product_in_use', 'preview_exists', 'store_missing'],
       async handler(call) {
         await removeProduct(platform, call, productReference(call), abandonedTypes(call.query.abandon))
         return { empty: true }

@@ -462,6 +462,21 @@ export const ProductDetail = Type.Object(
       downstream: Type.Array(text(), { description: 'Products in service that are made of this one: namespace.name.' }),
     }),
     versions: Type.Array(Type.Object({ version: text(), digest: text(), deployed_by: text(), deployed_at: time() })),
+    preview: nullable(
+      Type.Object(
+        {
+          product: text('As it is read: namespace.name@preview.'),
+          state: oneOf(['served', 'ending']),
+          version: text(),
+          digest: text(),
+          made_by: text(),
+          made_at: time(),
+          ends_at: time(),
+          epoch: nullable(Type.Integer()),
+        },
+        { description: 'A version beside the one in service, for developers; null: there is none.' },
+      ),
+    ),
     last_materialization: nullable(Snapshot),
   },
   { $id: 'ProductDetail' },

@@ -198,6 +198,26 @@ export const DeployRequest = Type.Object(
     ),
     lower: Lower,
     breaks: Breaks,
+    stage: Type.Optional(
+      Type.Literal('preview', {
+        description:
+          'The version is made beside the one in service, which stays, and read as `<namespace>.<product>@preview` by developers alone, until it is promoted, discarded, or over.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+export const PromoteRequest = Type.Object(
+  {
+    digest: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description: 'Of the preview that was reviewed. Absent: the preview is promoted where you made it.',
+      }),
+    ),
+    lower: Lower,
+    breaks: Breaks,
   },
   { additionalProperties: false },
 )

@@ -27,6 +27,7 @@ export async function searchProducts(
   requireMember(call.principal)
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   const candidates = (await deployedProducts(platform.pool, call.tenant))
+    .filter(({ previewOf }) => previewOf === null)
     .map((product) => ({ ...product, full: `${product.domain}.${product.name}` }))
     .filter(({ full, description }) => {
       const said = `${full} ${description}`.toLowerCase()

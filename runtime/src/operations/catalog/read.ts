@@ -86,7 +86,8 @@ async function readableProducts(platform: Platform, call: TenantCall, domain: st
   const byProduct = Map.groupBy(grants, (grant) => grant.productId)
   return products.filter((product) => {
     const classification = stricter(product.classification, product.snapshotClassification)
-    return decideRead(principal, { id: product.id, classification }, byProduct.get(product.id) ?? []).allowed
+    return decideRead(principal, { id: product.id, classification, isPreview: false }, byProduct.get(product.id) ?? [])
+      .allowed
   })
 }
 
@@ -183,7 +184,7 @@ async function policyOf(platform: Platform, call: TenantCall, product: ServedPro
   if (then === undefined) return { allowed: false, masked: [] }
   const both = asMadeBy(product, then, platform.rules)
   const classification = stricter(both.classification, both.snapshotClassification)
-  const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
+  const decision = decideRead(call.principal, { ...product, classification }, product.grants)
   if (!decision.allowed) return { allowed: false, masked: [] }
   return {
     allowed: true,

@@ -16,7 +16,7 @@ import { settleRaisedColumns } from '../../registry/raised-classes.ts'
 import { endKeptClasses, keepLostClasses, saveRawClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
-import { JUDGED_BY_INFLUENCE, saveVersion } from '../../registry/versions.ts'
+import { JUDGED_BY_INFLUENCE, type NewVersion, saveVersion } from '../../registry/versions.ts'
 import { audited, type Keep, type Platform } from '../platform.ts'
 import { inputsAreInLake } from '../products/products.ts'
 import { type Readership, restsOn } from '../rights/grant-rights.ts'
@@ -34,6 +34,8 @@ export async function commitDeployment(
   checked: Checked,
   digest: string,
   keep: Keep<DeployAnswer>,
+  /** Done with it, or it is not deployed. */
+  first: (tx: Transaction) => Promise<void> = async () => undefined,
 ): Promise<DeployAnswer> {
   const { product, manifests } = checked
   const { version } = checked.plan
@@ -42,22 +44,12 @@ export async function commitDeployment(
   return inTransaction(platform.pool, async (tx) => {
     const actor = actorOf(call.principal)
     await lockClasses(tx, call.tenant)
+    await first(tx)
     await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
     await requireNoCycle(tx, product, manifests)
     const fence = await raiseFence(tx, product.id)
     await supersedeDeployments(tx, product.id)
-    await saveVersion(tx, {
-      judgedBy: JUDGED_BY_INFLUENCE,
-      origins: checked.judged.strict,
-      upstreams: keptUpstreams(call, manifests, checked.upstreams),
-      judgedColumns: checked.judged.inputs,
-      productId: product.id,
-      version,
-      manifests: checked.texts,
-      normalised: manifests,
-      digest: manifests.digest,
-      deployedBy: actor,
-    })
+    await saveVersion(tx, versionOf(call, checked, product.id))
     const begun = await createDeployment(tx, {
       tenant: call.tenant,
       productId: product.id,
@@ -115,7 +107,27 @@ export async function commitDeployment(
   })
 }
 
-async function queueFirstRun(tx: Transaction, product: Product, createdBy: Actor): Promise<string> {
+/** As it was judged, to be kept of that product. */
+export function versionOf(
+  call: TenantCall,
+  { plan, judged, manifests, texts, upstreams }: Checked,
+  productId: string,
+): NewVersion {
+  return {
+    judgedBy: JUDGED_BY_INFLUENCE,
+    origins: judged.strict,
+    upstreams: keptUpstreams(call, manifests, upstreams),
+    judgedColumns: judged.inputs,
+    productId,
+    version: plan.version,
+    manifests: texts,
+    normalised: manifests,
+    digest: manifests.digest,
+    deployedBy: actorOf(call.principal),
+  }
+}
+
+export async function queueFirstRun(tx: Transaction, product: Product, createdBy: Actor): Promise<string> {
   const work = { tenant: product.tenant, kind: 'materialization', productId: product.id } as const
   return (await enqueueRun(tx, { ...work, trigger: 'deploy', createdBy })).id
 }

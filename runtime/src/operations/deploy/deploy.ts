@@ -3,6 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { isActor } from '../../registry/actor.ts'
+import { previewExists, previewOf } from '../../registry/previews.ts'
 import type { Product } from '../../registry/products.ts'
 import { type Draft, findDraft, type ManifestRecord } from '../../registry/versions.ts'
 import { connectorPlugin } from '../connections/connections.ts'
@@ -19,6 +20,7 @@ import { checkCasts } from './casts.ts'
 import { type Checked, checkManifests, loweringProblem, versionProblem } from './check-version.ts'
 import { checkQuality } from './checks.ts'
 import { commitDeployment } from './commit-deployment.ts'
+import { commitPreview } from './commit-preview.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkFollowed } from './product-schedule.ts'
@@ -35,11 +37,14 @@ export interface DeployRequest {
   readonly lower?: readonly string[] | undefined
   /** Products made of this one, `namespace.name`, that may not be made any more by this. */
   readonly breaks?: readonly string[] | undefined
+  /** Made and served beside the version in service, which stays. */
+  readonly stage?: 'preview' | undefined
 }
 
 /**
  * A dry run writes nothing anywhere, and names in its plan what would be a 409. Throws 422 `manifests_invalid` and its
- * kin, 409 `breaking_change`, `breaks_downstream`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`.
+ * kin, 409 `breaking_change`, `breaks_downstream`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`; of a preview
+ * `preview_exists`, `input_not_ingested` too.
  */
 export async function deployProduct(
   platform: Platform,
@@ -50,11 +55,15 @@ export async function deployProduct(
 ): Promise<DeployAnswer> {
   requireDeveloper(call.principal)
   checkVersion(request.version)
-  const { draft, checked, found } = await judgeDraft(platform, call, reference, request)
+  const judged = await judgeDraft(platform, call, reference, request)
+  const { draft, checked } = judged
+  const hasPreview = request.stage === 'preview' && (await previewOf(platform.pool, checked.product.id)) !== null
+  const found = [...judged.found, ...(hasPreview ? [previewExists()] : [])]
   if (request.dryRun) return planned(checked, draft.digest, found)
   checkStorePlans(checked, request)
   if (found[0] !== undefined) throw found[0]
-  const answer = await commitDeployment(platform, call, checked, draft.digest, keep).catch(async (error: unknown) => {
+  const commit = request.stage === 'preview' ? commitPreview : commitDeployment
+  const answer = await commit(platform, call, checked, draft.digest, keep).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
   })
   platform.served.drop(call.tenant)
@@ -114,7 +123,7 @@ export async function planManifests(
 }
 
 /** `found` are the errors that stand against the deployment and belong into its plan, the gravest first. */
-async function checkNew(
+export async function checkNew(
   platform: Platform,
   call: TenantCall,
   product: Product,

@@ -157,7 +157,7 @@ async function shownBy(
   const named = readers.map((reader) => ({ ...reader, may: 'read', classes: [] }) as const)
   const grants: readonly ProductGrant[] = [...(await productGrants(pool, call.tenant, product.id)), ...named]
   const { classification } = manifests.product
-  const decision = decideRead(call.principal, { id: product.id, classification }, grants)
+  const decision = decideRead(call.principal, { id: product.id, classification, isPreview: false }, grants)
   if (!decision.allowed) {
     const name = `${product.domain}.${product.name}`
     throw new SluiceError('PERMISSION', `deployed, ${name} could not be read by you: ${decision.reason}`, {

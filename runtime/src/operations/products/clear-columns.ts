@@ -18,7 +18,7 @@ export async function clearColumns(
   if (clear === 'all') return () => true
   const product = await platform.served.find(call.tenant, productId)
   const classification = stricter(product.classification, product.snapshotClassification)
-  if (!decideRead(call.principal, { id: product.id, classification }, product.grants).allowed) return () => false
+  if (!decideRead(call.principal, { ...product, classification }, product.grants).allowed) return () => false
   const masked = new Set(masksFor(columns, clear, rules).map(({ column }) => column))
   return (column) => !masked.has(column)
 }

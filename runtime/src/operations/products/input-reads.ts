@@ -29,7 +29,8 @@ export interface Reader {
 
 /** The products in service that read from the connection. */
 export async function readersOf(db: Queryable, connection: Connection): Promise<readonly Reader[]> {
-  const products = await deployedProducts(db, connection.tenant)
+  // Previews are made once, and ask nothing of syncs.
+  const products = (await deployedProducts(db, connection.tenant)).filter(({ previewOf }) => previewOf === null)
   const versions = await Promise.all(
     products.map(async (product) => ({
       product,

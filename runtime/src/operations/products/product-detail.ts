@@ -23,6 +23,7 @@ import { productSchedule } from './product-schedules.ts'
 import { connectionsOf, productOf } from './products.ts'
 import { isReader } from './readable-product.ts'
 import { shownColumns } from './shown-columns.ts'
+import { shownPreview } from './shown-preview.ts'
 import { visibleRows } from './violating-rows.ts'
 import { shownQuality, sightOf } from './visible-quality.ts'
 
@@ -79,6 +80,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
       objective_s: wantedMs === null ? null : wantedMs / 1000,
       met: fresh === null || wantedMs === null ? null : fresh.age_s * 1000 <= wantedMs,
     },
+    preview: await shownPreview(platform, call, product),
     availability: { objective_percent: slo.availabilityPercent },
     materialization: shown,
     content: contentOf(live?.normalised, isTold ? (newest?.inputs ?? {}) : null),

@@ -2,45 +2,27 @@
 import type { Scan } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import semver from 'semver'
-import { wishDashboards } from '../../dashboards/states.ts'
 import { inTransaction } from '../../database/pools.ts'
-import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
-import { forgetJob } from '../../jobs/claims.ts'
-import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { type ManifestContext, servingTypesOf } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { nameRefusal, nameSuggestion } from '../../manifest/names.ts'
 import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { productPaused } from '../../materializer/pauses.ts'
-import { afterWriters } from '../../materializer/product-lock.ts'
 import { lacksValues } from '../../materializer/raw-summary.ts'
-import { dropAllCopies, requireReachable } from '../../materializer/store-copies.ts'
-import { productOfTable } from '../../materializer/variants.ts'
-import { isInScope } from '../../policy/classification.ts'
+import { isInScope, seesPreviews } from '../../policy/classification.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../../registry/connections.ts'
-import { endpointsLeaving } from '../../registry/endpoint-states.ts'
 import { type EndedGrant, keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
 import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../../registry/grants.ts'
 import { newId } from '../../registry/ids.ts'
-import { productsMadeOf } from '../../registry/lineage.ts'
-import {
-  createProduct,
-  deleteProduct,
-  type Product,
-  type ProductChange,
-  setPause,
-  updateProduct,
-} from '../../registry/products.ts'
-import { keepLostClasses } from '../../registry/raw-classes.ts'
+import { createProduct, type Product, type ProductChange, setPause, updateProduct } from '../../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
-import { SCHEDULE_JOB } from '../../registry/schedule-job.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { reserveRoom } from '../../registry/tenants.ts'
 import { saveDraft } from '../../registry/versions.ts'
-import { audited, type Keep, notFound, type Platform, requireAdmin, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
 import { endWhatRested, requireHeld, restsOn } from '../rights/grant-rights.ts'
 import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
@@ -107,9 +89,18 @@ function checkName(name: string, what: 'name' | 'namespace'): void {
   })
 }
 
+/** No preview: what is done with one is done by its product. Throws `product_not_found`, CONFLICT `ambiguous_product`. */
 export async function productOf(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+  const product = await productOrPreview(platform, call, reference)
+  if (product.previewOf !== null) throw productHidden()
+  return product
+}
+
+/** As `productOf`, for what is told of a product: of a preview to those for whom there are previews. */
+export async function productOrPreview(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
   const product = await unambiguous(call, findByReference(platform.pool, call.tenant, reference))
   if (!isInScope(call.principal, product.id)) throw productHidden()
+  if (product.previewOf !== null && !seesPreviews(call.principal)) throw productHidden()
   return product
 }
 
@@ -151,6 +142,8 @@ function unregistered(call: TenantCall, domain: string, name: string): Product {
     status: 'draft',
     currentVersion: null,
     paused: null,
+    previewOf: null,
+    previewEndsAt: null,
     createdBy: actorOf(call.principal),
     createdAt: now,
     updatedAt: now,
@@ -339,72 +332,6 @@ export async function removeGrant(
   })
   platform.served.drop(call.tenant)
   return ended
-}
-
-/**
- * The product with every copy: stores first, then the lake's pointers with the registry's row, then the files.
- * @param abandon types of endpoints whose rows may stay where their plugin is not loaded; said by administrators
- * Throws CONFIG `store_missing`, PERMISSION `admin_required`, CONFLICT `product_in_use`.
- */
-export async function removeProduct(
-  platform: Platform,
-  call: TenantCall,
-  reference: string,
-  abandon: readonly string[],
-): Promise<void> {
-  requireDeveloper(call.principal)
-  if (abandon.length > 0) requireAdmin(call.principal)
-  const product = await productOf(platform, call, reference)
-  await requireUnused(platform, product)
-  const place = { tenant: call.tenant, productId: product.id }
-  const abandoned = await requireReachable(place, abandon, platform)
-  await inTransaction(platform.pool, async (tx) => {
-    await tx.query('update product_fences set token = token + 1 where product_id = $1', [product.id])
-    await endpointsLeaving(tx, call.tenant, product.id)
-  })
-  platform.served.drop(call.tenant)
-  await afterWriters(platform.pool, product.id, WRITERS_MS, call.signal, () =>
-    dropProduct(platform, call, product, abandoned),
-  )
-  platform.served.drop(call.tenant)
-}
-
-/** Throws CONFLICT `product_in_use`. */
-async function requireUnused({ pool }: Platform, product: Product): Promise<void> {
-  const names = (await productsMadeOf(pool, product)).map(({ full }) => full)
-  if (names.length === 0) return
-  throw new SluiceError('CONFLICT', `products are made of it: ${names.join(', ')}`, {
-    code: 'product_in_use',
-    remedy: 'Delete those first, or deploy versions of them that do without it.',
-    details: { products: names },
-  })
-}
-
-/** Writers are told within seconds that they are to stop; a copy that is there again after that is told of. */
-const WRITERS_MS = 20_000
-
-async function dropProduct(
-  platform: Platform,
-  call: TenantCall,
-  product: Product,
-  abandoned: readonly string[],
-): Promise<void> {
-  await dropAllCopies(product, platform)
-  // Twins of grants that are no more, too: a product of the same name would go on with their history.
-  const tables = (await platform.lake.tables(call.tenant, product.domain)).filter(
-    ({ table }) => productOfTable(table).product === product.name,
-  )
-  await inTransaction(platform.pool, async (tx) => {
-    for (const table of tables) await registryCatalog(tx).dropPointer(table)
-    if (!call.principal.isAdmin) await keepLostClasses(tx, product, new Map(), actorOf(call.principal))
-    await deleteProduct(tx, call.tenant, product.id)
-    await forgetJob(tx, { kind: SCHEDULE_JOB, key: product.id })
-    await wishDashboards(tx, product.id)
-    await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id }, { abandoned })
-    const { tenant, traceparent } = call
-    await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
-  })
-  for (const table of tables) await platform.lake.purgeTable(table)
 }
 
 /** The inputs' connections by name; throws where one is not the tenant's. */

@@ -5,7 +5,7 @@ import type { Product } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import { readsSources } from '../rights/grant-rights.ts'
 import { accessTo } from '../served/served-product.ts'
-import { productOf } from './products.ts'
+import { productOrPreview } from './products.ts'
 
 /** For its readers, and for developers who may read every table that it is made of. Throws PERMISSION `product_forbidden`. */
 export async function requireReader(platform: Platform, call: TenantCall, product: Product): Promise<void> {
@@ -29,7 +29,7 @@ export async function isReader(platform: Platform, call: TenantCall, product: Pr
 
 /** The product, for its readers: `requireReader`. Throws `product_not_found` too. */
 export async function readableProduct(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
-  const product = await productOf(platform, call, reference)
+  const product = await productOrPreview(platform, call, reference)
   await requireReader(platform, call, product)
   return product
 }
@@ -46,7 +46,7 @@ export function productReader(platform: Platform, call: TenantCall): (productId:
   const known = new Map<string, Promise<boolean>>()
   const load = async (id: string): Promise<boolean> => {
     try {
-      return await isReader(platform, call, await productOf(platform, call, id))
+      return await isReader(platform, call, await productOrPreview(platform, call, id))
     } catch (error) {
       if (isSluiceError(error) && error.code === 'product_not_found') return false
       throw error
@@ -63,7 +63,7 @@ export function productReader(platform: Platform, call: TenantCall): (productId:
 /** Whether the caller is told of what happened to that product. Of one that is gone, everybody hears that it is. */
 export async function hearsOf(platform: Platform, call: TenantCall, productId: string, type: string): Promise<boolean> {
   try {
-    return await isReader(platform, call, await productOf(platform, call, productId))
+    return await isReader(platform, call, await productOrPreview(platform, call, productId))
   } catch (error) {
     if (isSluiceError(error) && error.code === 'product_not_found') return type === 'sluice.deployment.deleted'
     throw error

@@ -142,7 +142,7 @@ export async function grantedSight(
   const product = await platform.served.find(call.tenant, productId)
   const columns = [...product.columns, ...product.formerColumns]
   const classification = stricter(product.classification, product.snapshotClassification)
-  const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
+  const decision = decideRead(call.principal, { ...product, classification }, product.grants)
   return { columns, clear: decision.allowed ? decision.clearClasses : new Set(), hidden, rules: platform.rules }
 }
 

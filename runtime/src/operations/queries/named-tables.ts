@@ -1,6 +1,7 @@
 /** The tables that a statement names: what has to be looked up for it, and nothing else is. */
 import { foldName, INFORMATION_SCHEMA, type QualifiedName, qualifiedNames } from '@sluice/engine'
 import { QUARANTINE } from '../../materializer/variants.ts'
+import { PREVIEW } from '../../registry/previews.ts'
 
 /** Schemas and tables are compared as the engine compares them: without regard to the case of ASCII letters. */
 export class NamedTables {
@@ -35,7 +36,9 @@ export class NamedTables {
 }
 
 function productsOf(schema: string, table: string): readonly string[] {
-  const [name = ''] = foldName(table).split('@')
+  const folded = foldName(table)
+  const isOfPreview = [PREVIEW, `${PREVIEW}${QUARANTINE}`].some((end) => folded.endsWith(end))
+  const [name = ''] = isOfPreview ? [folded] : folded.split('@')
   const own = name.endsWith(QUARANTINE) ? [name, name.slice(0, -QUARANTINE.length)] : [name]
   return own.map((one) => `${schema}.${one}`)
 }

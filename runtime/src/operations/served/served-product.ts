@@ -72,6 +72,8 @@ export interface ServedProduct {
   readonly tenant: string
   readonly domain: string
   readonly name: string
+  /** Whether it is a version beside the one in service, for developers alone. */
+  readonly isPreview: boolean
   /** Of the version deployed now; a read obeys the stricter of this and what its snapshot was made under. */
   readonly classification: Classification
   readonly snapshotClassification: Classification
@@ -103,7 +105,7 @@ export function accessTo(
   available: (variant: Variant) => boolean,
 ): ReadAccess {
   const classification = stricter(product.classification, product.snapshotClassification)
-  const decision = decideRead(principal, { id: product.id, classification }, product.grants)
+  const decision = decideRead(principal, { ...product, classification }, product.grants)
   if (!decision.allowed) throw decision.isHidden ? productHidden() : forbidden(product, decision)
   const exact = masksFor(product.columns, decision.clearClasses, rules)
   const variant = variantName(exact, product.columns, rules)

@@ -7,7 +7,7 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import type { PluginSet } from '../../plugins/plugin-set.ts'
-import { stricter } from '../../policy/classification.ts'
+import { type Classification, stricter } from '../../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../../policy/masking.ts'
 import { withRaised } from '../../policy/raised.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
@@ -15,7 +15,14 @@ import { COPY_LOST, type EndpointState, endpointStates } from '../../registry/en
 import { productGrants } from '../../registry/grants.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../../registry/materializations.ts'
 import { policyVersion } from '../../registry/policy-versions.ts'
-import { deployedProducts, findProduct, findProductsByName, type Product } from '../../registry/products.ts'
+import { isPreviewOver } from '../../registry/previews.ts'
+import {
+  deployedProducts,
+  findProduct,
+  findProductsByName,
+  holderOfGrants,
+  type Product,
+} from '../../registry/products.ts'
 import { blockingColumns, type RaisedByDigest } from '../../registry/raised-classes.ts'
 import { ownName, restsOf } from '../../registry/rests-on.ts'
 import { findVersion, formerColumns, type ProductVersion } from '../../registry/versions.ts'
@@ -152,12 +159,16 @@ export class ServedProducts {
     const { pool, rules } = this.#deps
     const version = String(await policyVersion(pool, tenant))
     const product = await findByReference(pool, tenant, reference, domain)
+    if (product.previewOf !== null && (await isPreviewOver(pool, product.id))) {
+      throw new SluiceError('INVALID_DATA', NO_PRODUCT.message, NO_PRODUCT)
+    }
     const newest = await latestEpoch(pool, product.id)
-    const grants = await productGrants(pool, tenant, product.id)
+    const grants = await productGrants(pool, tenant, holderOfGrants(product))
     const versions = new VersionCache(pool, product.id)
     const current = product.currentVersion === null ? null : await versions.get(product.currentVersion)
     const snapshotVersion = newest === null ? null : await versions.get(newest.version)
     const raised = await blockingColumns(pool, product.id)
+    const classification = await this.#classificationOf(product, current)
     const columnsOf = (version: Version | null) => columnsMadeBy(version?.normalised, raised, rules)
     const today = columnsOf(current)
     const former = await formerColumns<ClassifiedColumn>(pool, product.id, today)
@@ -166,8 +177,9 @@ export class ServedProducts {
       tenant,
       domain: product.domain,
       name: product.name,
-      classification: product.classification,
-      snapshotClassification: snapshotVersion?.normalised.product.classification ?? product.classification,
+      isPreview: product.previewOf !== null,
+      classification,
+      snapshotClassification: snapshotVersion?.normalised.product.classification ?? classification,
       columns: strictestThen(today, former, columnsOf(snapshotVersion), rules),
       formerColumns: former,
       raised,
@@ -176,6 +188,15 @@ export class ServedProducts {
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
       variants: variantsOf(product, newest),
     }
+  }
+
+  /** Of a preview the stricter of its own and of its product: the row of a preview says nothing of it. */
+  async #classificationOf(product: Product, current: Version | null): Promise<Classification> {
+    const { tenant, previewOf, classification } = product
+    if (previewOf === null) return classification
+    const previewed = await findProduct(this.#deps.pool, tenant, previewOf)
+    if (previewed === null || current === null) return classification
+    return stricter(previewed.classification, current.normalised.product.classification)
   }
 
   async #endpoints(

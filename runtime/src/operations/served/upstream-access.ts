@@ -14,7 +14,8 @@ import {
 import { type ClassifiedColumn, isSensitive, masksFor } from '../../policy/masking.ts'
 import { withRaised } from '../../policy/raised.ts'
 import { type GrantSubject, productGrants } from '../../registry/grants.ts'
-import { findProduct, type Product } from '../../registry/products.ts'
+import { findProduct, holderOfGrants, type Product } from '../../registry/products.ts'
+import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, type UpstreamReader, type VersionUpstream } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { NO_PRODUCT, type ServedProduct } from './served-product.ts'
@@ -84,7 +85,11 @@ export function isRead({ columns }: VersionUpstream, name: string): boolean {
 /** What its deployer is shown of the product. Nothing of a session is asked for: what matters is what he holds. */
 export function shownTo({ reader, productId }: VersionUpstream, served: ServedProduct): ReadDecision {
   const principal = { ...reader, tenant: served.tenant, email: null, tokenExpiresAtMs: 0, tokenIssuedAtMs: 0 }
-  return decideRead(principal, { id: productId, classification: classificationOf(served) }, served.grants)
+  return decideRead(
+    principal,
+    { id: productId, classification: classificationOf(served), isPreview: served.isPreview },
+    served.grants,
+  )
 }
 
 /**
@@ -100,15 +105,24 @@ async function requireNoLaxer(
 ): Promise<void> {
   const now = classificationOf(served)
   if (!isStricter(now, classification)) return
-  if (isStricter(now, product.classification)) {
-    throw inputForbidden(input, `it is ${now} by now, and what is made of it is ${product.classification}`)
-  }
+  const own = await readAs(pool, product)
+  if (isStricter(now, own)) throw inputForbidden(input, `it is ${now} by now, and what is made of it is ${own}`)
   const isOf = (one: GrantSubject) => (other: GrantSubject) =>
     one.subjectType === other.subjectType && one.subject === other.subject && one.issuer === other.issuer
   const isReader = isOf({ subjectType: 'user', subject: reader.subject, issuer: reader.issuer })
-  const grants = await productGrants(pool, product.tenant, product.id)
+  const grants = await productGrants(pool, product.tenant, holderOfGrants(product))
   if (grants.every((grant) => isReader(grant) || served.grants.some(isOf(grant)))) return
   throw inputForbidden(input, `it is ${now} by now, and others hold grants on what is made of it`)
+}
+
+/** A preview is read as its version says, whatever stands in its row. */
+async function readAs(
+  db: Queryable,
+  { id, previewOf, classification, currentVersion }: Product,
+): Promise<Classification> {
+  if (previewOf === null || currentVersion === null) return classification
+  const version = await findVersion<ManifestSet>(db, id, currentVersion)
+  return version?.normalised.product.classification ?? classification
 }
 
 /** Whether fewer may read the one than the other. */

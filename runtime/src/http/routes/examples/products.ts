@@ -196,6 +196,7 @@ const detail = {
   dashboards: null,
   freshness: { read_at: at('08:14:58'), age_s: 6, objective_s: 86_400, met: true },
   availability: { objective_percent: null },
+  preview: null,
   content: {
     write_mode: 'merge',
     keeps_missing: false,
@@ -331,6 +332,21 @@ export const PRODUCT_EXAMPLES: OperationExamples = {
       },
     },
   },
+  promoteProduct: {
+    params,
+    body: { digest: DIGEST },
+    answers: {
+      201: {
+        dry_run: false,
+        deployment,
+        run_id: null,
+        digest: DIGEST,
+        stores_hash: STORES_HASH,
+        plan: { ...plan, stores: [] },
+      },
+    },
+  },
+  discardPreview: { params },
   previewProduct: {
     params,
     body: { digest: DIGEST, rows: 2 },

@@ -1,0 +1,90 @@
+/** What the server says of a deployment, and how its plan is shown. */
+import { colourOf, painterFor } from './colours.ts'
+import { type ProblemLine, problemLine } from './product-files.ts'
+import { plain } from './text-table.ts'
+
+/** Flags of what deploys. */
+export const BREAKS = { breaks: 'products made of this one that may not be made any more by this: sales.daily' }
+export const LOWER = { lower: 'columns whose class may become lower by this: email,city' }
+
+export interface PlanAnswer {
+  readonly verdict: string
+  readonly changes: readonly { readonly verdict: string; readonly subject: string; readonly reason: string }[]
+  readonly lake: readonly string[]
+  readonly stores: readonly {
+    readonly endpoint: string
+    readonly variant: string
+    readonly steps: readonly { readonly action: string; readonly description: string; readonly statement?: string }[]
+    readonly columns?: readonly { readonly name: string; readonly verdict: string; readonly reason: string }[]
+  }[]
+  readonly estimated_rows: number | null
+  readonly lowered_classes: readonly string[]
+  readonly problems: readonly { readonly code: string; readonly message: string; readonly remedy?: string | null }[]
+  readonly warnings: readonly ProblemLine[]
+  readonly reads: readonly ReadLine[]
+  readonly notes: readonly string[]
+  /** Absent: of a server that tells none. */
+  readonly shared_checks?: readonly SharedCheckAnswer[]
+}
+
+/** A check of another product, as it runs in this one. */
+export interface SharedCheckAnswer {
+  readonly product: string
+  readonly version: string | null
+  readonly version_in_service: string | null
+  readonly differs: boolean
+  readonly check: { readonly name: string }
+}
+
+interface ReadLine {
+  readonly input: string
+  readonly connection?: string
+  readonly mode: string | null
+  readonly mode_reason: string | null
+  readonly deletes: string | null
+}
+
+export interface DeployAnswer {
+  readonly digest: string
+  readonly stores_hash?: string
+  readonly plan: PlanAnswer
+  readonly deployment?: { readonly id: string; readonly version: string; readonly state: string }
+  readonly run_id?: string | null
+}
+
+export function shownPlan(plan: PlanAnswer): string {
+  const paint = painterFor(process.stdout)
+  const verdictOf = (verdict: string) => paint(verdict, colourOf(verdict))
+  const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdictOf(verdict)}: ${subject}: ${reason}`)
+  const stores = plan.stores.flatMap(({ endpoint, variant, steps, columns = [] }) => [
+    ...steps.map(({ action, description }) => `  ${endpoint} (${variant}): ${action}: ${description}`),
+    ...columns
+      .filter(({ verdict }) => verdict === 'forbidden' || verdict === 'unsatisfiable')
+      .map(({ name, verdict, reason }) => `  ${endpoint} (${variant}): ${name} is ${verdict}: ${reason}`),
+  ])
+  return [
+    `Verdict: ${verdictOf(plan.verdict)}${plan.estimated_rows === null ? '' : `, about ${plan.estimated_rows} rows`}`,
+    ...changes,
+    ...plan.lake.map((change) => `  lake: ${change}`),
+    ...stores,
+    ...plan.reads.flatMap(readLine),
+    ...(plan.shared_checks ?? []).map(sharedCheckLine),
+    ...plan.notes.map((note) => `  note: ${note}`),
+    ...(plan.lowered_classes.length > 0 ? [`  lowers the class of: ${plan.lowered_classes.join(', ')}`] : []),
+    ...plan.problems.map(({ code, message }) => `  ${paint('would be refused', 'red')}: ${message} (${code})`),
+    ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${problemLine(warning)}`),
+  ].join('\n')
+}
+
+/** As it runs, in JSON, which is YAML as quality.yaml would have it. */
+function sharedCheckLine({ product, version, check }: SharedCheckAnswer): string {
+  return plain(`  check of ${[product, ...(version === null ? [] : [version])].join(' ')}: ${JSON.stringify(check)}`)
+}
+
+/** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads. */
+export function readLine({ input, mode, mode_reason: reason, deletes }: ReadLine): readonly string[] {
+  if (mode === null) return reason === null ? [] : [`  read: ${input}: ${reason}`]
+  const gone =
+    deletes === 'key_sweep' || deletes === 'unseen' || deletes === 'log' ? `; rows that are gone: ${deletes}` : ''
+  return [`  read: ${input}: ${mode}, because ${reason}${gone}`]
+}

@@ -1,0 +1,142 @@
+/** Takes products away with every copy of their rows, and previews that are over. */
+import type { TableRef } from '@sluice/iceberg'
+import { SluiceError } from '@sluice/sdk'
+import { wishDashboards } from '../../dashboards/states.ts'
+import { inTransaction } from '../../database/pools.ts'
+import { appendEvent } from '../../events/outbox.ts'
+import type { FaultPoint } from '../../fault-points.ts'
+import type { TenantCall } from '../../flow.ts'
+import { forgetJob } from '../../jobs/claims.ts'
+import { registryCatalog } from '../../lake/registry-catalog.ts'
+import { afterWriters } from '../../materializer/product-lock.ts'
+import { dropAllCopies, requireReachable } from '../../materializer/store-copies.ts'
+import { lakeTable, productOfTable, QUARANTINE } from '../../materializer/variants.ts'
+import { actorOf } from '../../registry/actor.ts'
+import { endpointsLeaving, variantsEver } from '../../registry/endpoint-states.ts'
+import { productsMadeOf } from '../../registry/lineage.ts'
+import { isPreviewOver, lockPreviewed, previewExists, previewOf } from '../../registry/previews.ts'
+import { deleteProduct, findProduct, type Product } from '../../registry/products.ts'
+import { keepLostClasses } from '../../registry/raw-classes.ts'
+import { SCHEDULE_JOB } from '../../registry/schedule-job.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { audited, type Platform, requireAdmin, requireDeveloper } from '../platform.ts'
+import { productOf } from './products.ts'
+
+/** Writers are told within seconds that they are to stop; a copy that is there again after that is told of. */
+const WRITERS_MS = 20_000
+
+/**
+ * The product with every copy: stores first, then the lake's pointers with the registry's row, then the files.
+ * @param abandon types of endpoints whose rows may stay where their plugin is not loaded; said by administrators
+ * Throws CONFIG `store_missing`, PERMISSION `admin_required`, CONFLICT `product_in_use`, `preview_exists`.
+ */
+export async function removeProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  abandon: readonly string[],
+): Promise<void> {
+  requireDeveloper(call.principal)
+  if (abandon.length > 0) requireAdmin(call.principal)
+  const product = await productOf(platform, call, reference)
+  await requireUnused(platform, product)
+  if ((await previewOf(platform.pool, product.id)) !== null) throw previewExists()
+  const place = { tenant: call.tenant, productId: product.id }
+  const abandoned = await requireReachable(place, abandon, platform)
+  await inTransaction(platform.pool, (tx) => stopWriters(tx, product))
+  platform.served.drop(call.tenant)
+  await afterWriters(platform.pool, product.id, WRITERS_MS, call.signal, () =>
+    dropProduct(platform, call, product, abandoned),
+  )
+  platform.served.drop(call.tenant)
+}
+
+/** Runs of the product publish nothing any more, and nobody brings back copies that are missing from now on. */
+export async function stopWriters(tx: Transaction, { id, tenant }: Pick<Product, 'id' | 'tenant'>): Promise<void> {
+  await tx.query('update product_fences set token = token + 1 where product_id = $1', [id])
+  await endpointsLeaving(tx, tenant, id)
+}
+
+/**
+ * What is left of a preview that is over: copies, files, and what the registry has of it. Repeatable after every step. Throws
+ * CONFIG `store_missing` where the plugin of a store that has rows of it is not loaded.
+ */
+export async function dropPreview(
+  platform: Platform,
+  { tenant, id }: Pick<Product, 'tenant' | 'id'>,
+  faultPoint: FaultPoint,
+  signal: AbortSignal,
+): Promise<void> {
+  const preview = await findProduct(platform.pool, tenant, id)
+  if (preview === null || !(await isPreviewOver(platform.pool, id))) return
+  await requireReachable({ tenant, productId: id }, [], platform)
+  // Once more: a run that was queued before it was over may have begun since.
+  await inTransaction(platform.pool, (tx) => stopWriters(tx, preview))
+  await faultPoint('preview.writers-stopped')
+  await afterWriters(platform.pool, id, WRITERS_MS, signal, async () => {
+    const tables = [...(await dropCopies(platform, preview)), ...(await tablesEver(platform, preview))]
+    await faultPoint('preview.copies-dropped')
+    await inTransaction(platform.pool, async (tx) => {
+      for (const table of tables) await registryCatalog(tx).dropPointer(table)
+    })
+    await faultPoint('preview.tables-dropped')
+    // Before its row goes, which is what another attempt begins with.
+    for (const table of tables) await platform.lake.purgeTable(table)
+    await faultPoint('preview.files-removed')
+    await inTransaction(platform.pool, (tx) => forget(tx, preview, []))
+  })
+  platform.served.drop(tenant)
+}
+
+/** Those that an attempt before may have taken out of the catalog already. */
+async function tablesEver({ pool }: Platform, { id, tenant, domain, name }: Product): Promise<readonly TableRef[]> {
+  const variants = [...(await variantsEver(pool, id)), QUARANTINE.slice(2)]
+  return variants.map((variant) => lakeTable(tenant, domain, name, variant))
+}
+
+/** Throws CONFLICT `product_in_use`. */
+async function requireUnused({ pool }: Platform, product: Product): Promise<void> {
+  const names = (await productsMadeOf(pool, product)).map(({ full }) => full)
+  if (names.length === 0) return
+  throw new SluiceError('CONFLICT', `products are made of it: ${names.join(', ')}`, {
+    code: 'product_in_use',
+    remedy: 'Delete those first, or deploy versions of them that do without it.',
+    details: { products: names },
+  })
+}
+
+async function dropProduct(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  abandoned: readonly string[],
+): Promise<void> {
+  const tables = await dropCopies(platform, product)
+  await inTransaction(platform.pool, async (tx) => {
+    await lockPreviewed(tx, product.id)
+    // Begun since it was looked for: its rows would be nobody's.
+    if ((await previewOf(tx, product.id)) !== null) throw previewExists()
+    if (!call.principal.isAdmin) await keepLostClasses(tx, product, new Map(), actorOf(call.principal))
+    await forget(tx, product, tables)
+    await wishDashboards(tx, product.id)
+    await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id }, { abandoned })
+    const { tenant, traceparent } = call
+    await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
+  })
+  for (const table of tables) await platform.lake.purgeTable(table)
+}
+
+/** Gives the tables of the lake that are left, whose pointers go with the product's row. */
+async function dropCopies(platform: Platform, product: Product): Promise<readonly TableRef[]> {
+  await dropAllCopies(product, platform)
+  // Twins of grants that are no more, too: a product of the same name would go on with their history.
+  return (await platform.lake.tables(product.tenant, product.domain)).filter(
+    ({ table }) => productOfTable(table).product === product.name,
+  )
+}
+
+async function forget(tx: Transaction, { id, tenant }: Product, tables: readonly TableRef[]): Promise<void> {
+  for (const table of tables) await registryCatalog(tx).dropPointer(table)
+  await deleteProduct(tx, tenant, id)
+  await forgetJob(tx, { kind: SCHEDULE_JOB, key: id })
+}
