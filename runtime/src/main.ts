@@ -30,6 +30,7 @@ import { makeFolder } from './command/failures.ts'
 import { ownVersion } from './command/release.ts'
 import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config, IssuerConfig } from './config.ts'
+import { ConnectionFollower } from './connection-follower.ts'
 import { type Assembled, assemble } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
 import { reviewDashboards } from './dashboards/states.ts'
@@ -84,7 +85,7 @@ import { JobWorker } from './jobs/worker.ts'
 import { createWorker, storeComparisons, storeRetries } from './jobs.ts'
 import { strangeBuckets } from './lake/registry-catalog.ts'
 import { servingTypesOf } from './manifest/context.ts'
-import { captureMetrics } from './metrics/captures.ts'
+import { captureMetrics, followMetrics } from './metrics/captures.ts'
 import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
@@ -217,8 +218,19 @@ export async function startRuntime(
     const lineage = await openLineage(platform, ownVersion(), openLineageMetrics(assembled.metrics, platform.pool))
     const exporting = exportJobs(platform)
     const webhooks = webhookJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
+    const follower = new ConnectionFollower({
+      platform,
+      address: assembled.databases.registry,
+      places: config.limits.followed_connections,
+    })
+    await lifecycle.start(
+      'the ear for runs of followed connections',
+      () => follower.start(),
+      () => follower.stop(),
+    )
     const kinds = [
       ...upkeep.kinds,
+      follower.kind,
       retries.kind,
       ...(comparisons === null ? [] : [comparisons.kind]),
       scheduleTicks(platform.pool),
@@ -229,6 +241,7 @@ export async function startRuntime(
       webhooks.kind,
     ]
     captureMetrics(assembled.metrics, platform.pool)
+    followMetrics(assembled.metrics, platform.pool)
     pushMetrics(assembled.metrics, platform.pool)
     const jobs = new JobWorker({
       pool: platform.pool,
