@@ -116,11 +116,15 @@ async function kill(at: number): Promise<void> {
 }
 
 async function deploy(name: string, quality?: string): Promise<void> {
-  const texts = manifests(`public.${name}`, { endpoints: ENDPOINTS, columns: COLUMNS })
+  const texts = manifests(name === 'pushed' ? name : `public.${name}`, { endpoints: ENDPOINTS, columns: COLUMNS })
+  const inputs =
+    name === 'pushed'
+      ? texts.inputs.replace('connection: db', 'connection: in').replace(', mode: full', '')
+      : texts.inputs.replace('mode: full', 'mode: cdc')
   const files = {
     ...texts,
     product: texts.product.replace('name: people', `name: ${name}`),
-    inputs: texts.inputs.replace('mode: full', 'mode: cdc'),
+    inputs,
     ...(quality === undefined ? {} : { quality }),
   }
   await ok(developer.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned', description: '' }))
@@ -278,6 +282,28 @@ it('a product that fails holds no other up, and is made when it can be', async (
   await source.sql('UPDATE broken SET city = $$known$$ WHERE id = 1')
   await becomesSource([...TABLES, 'broken'])
   await until('nothing waits', async () => (await connection()).following.held === 0)
+})
+
+it('rows that are pushed are applied as they come, too', async () => {
+  const columns = Object.entries({ id: 'integer', email: 'string', city: 'string', seen: 'timestamp' })
+  const table = { columns: columns.map(([name, type]) => ({ name, type })), primary_key: ['id'] }
+  const settings = JSON.stringify({ tables: { pushed: table } })
+  const schedule = { continuous: { max_delay: '200ms' } }
+  await ok(
+    developer.post('/api/v1/connections', { name: 'in', connector_type: 'push', config_encrypted: settings, schedule }),
+  )
+  await deploy('pushed')
+  for (let round = 1; round <= 3; round += 1) {
+    const rows = [
+      { id: round, city: 'c' },
+      { id: 9, city: `c${round}` },
+    ]
+    await ok(developer.post('/api/v1/connections/in/events?table=pushed', rows))
+    await until('what was pushed is shown', async () => {
+      const { lookup } = await shown('pushed').catch(() => ({ lookup: [] as readonly string[] }))
+      return lookup?.includes(JSON.stringify([9, `c${round}`])) === true && lookup.length === round + 1
+    })
+  }
 })
 
 it('without the schedule nothing is followed any more', async () => {
