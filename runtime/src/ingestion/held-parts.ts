@@ -49,11 +49,10 @@ export async function settleParts(
   const passedOver = left.flatMap(({ kind, part }) => (kind === 'table' ? [part] : []))
   // Where nothing could be read it is the connection that failed, for which its schedule waits.
   const isOfAll = tables.length > 0 && failures.size === tables.length
-  const failedTables = isOfAll
-    ? []
-    : [...failures].map(([part, error]) => ({
-        ...{ kind: 'table' as const, part, errorCode: recordedError(error).code },
-      }))
+  const tableOf = ([part, error]: readonly [string, unknown]) => {
+    return { kind: 'table', part, errorCode: recordedError(error).code } as const
+  }
+  const failedTables = isOfAll ? [] : [...failures].map(tableOf)
   const failedProducts = wave.outcomes.flatMap(({ id: part, state, reason }) =>
     state === 'failed' ? [{ kind: 'product' as const, part, errorCode: reason?.code ?? 'internal_error' }] : [],
   )
@@ -61,12 +60,14 @@ export async function settleParts(
     const before = held.known.find((one) => one.kind === kind && one.part === part)?.failures ?? 0
     return { kind, part, errorCode, againMs: backOffMs(before, BACK_OFF) }
   })
-  const isNothing = held.known.length === 0 && (failed.length === 0 || isFollowing !== true)
-  if (!isNothing) {
+  // Of a run that somebody asked for, what has not waited before is told to him, and is tried again when he asks.
+  const isKnown = ({ kind, part }: Pick<Hold, 'kind' | 'part'>) =>
+    held.known.some((one) => one.kind === kind && one.part === part)
+  const waiting = isFollowing === true ? failed : failed.filter(isKnown)
+  if (held.known.length > 0 || waiting.length > 0) {
     await inTransaction(pool, async (tx) => {
       await checkRun(tx, lease)
-      // A run that nobody follows up holds nothing.
-      await settleHolds(tx, connection.id, isFollowing === true ? failed : [], left)
+      await settleHolds(tx, connection.id, waiting, left)
     })
   }
   return passedOver.length === 0 ? {} : { held: passedOver }
