@@ -42,6 +42,7 @@ export function followMetrics(registry: Registry, pool: pg.Pool): void {
     labelNames: ['state'],
     registers: [registry],
     async collect() {
+      // As above: while the registry does not answer, what it last said stays.
       const found = await followLoad(pool).catch(() => null)
       if (found === null) return
       for (const state of FOLLOW_STATES) {
