@@ -46,7 +46,9 @@ try {
     const answer = await bench.call('GET', `/api/v1/products/measured/latest?filter=id:${WATCHED}`)
     const [row] = answer['data'] as readonly { readonly updated_at: string }[]
     const ageMs = Date.now() - Date.parse(row?.updated_at ?? '')
-    if (Date.now() > begunMs + WARM_S * 1000) {
+    // Before the first epoch of theirs, what is read is of before the writers.
+    const isWritten = Date.parse(row?.updated_at ?? '') >= begunMs
+    if (isWritten && Date.now() > begunMs + WARM_S * 1000) {
       ages.push(ageMs)
       if (row !== undefined && row.updated_at !== last) firstSeen.push(ageMs)
       epochs.add((answer['meta'] as { readonly epoch?: unknown } | undefined)?.epoch ?? answer['epoch'])
