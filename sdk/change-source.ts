@@ -122,6 +122,17 @@ export interface ChangeHealth {
   readonly remedy?: string
 }
 
+export interface AwaitRequest {
+  readonly capture: string
+  readonly after: ChangePosition
+  readonly streams: readonly ChangeStream[]
+  readonly waitMs: number
+  readonly signal: AbortSignal
+}
+
+/** `quiet`: up to there the log has nothing of these streams, so that the source may forget it. */
+export type ChangeNews = { readonly kind: 'changed' } | { readonly kind: 'quiet'; readonly position: ChangePosition }
+
 export interface RefusalsRequest {
   readonly streams: readonly ChangeStream[]
   readonly signal: AbortSignal
@@ -152,6 +163,12 @@ export interface ChangeSource {
     readonly streams: readonly ChangeStream[]
     readonly signal: AbortSignal
   }): AsyncIterable<ChangeEvent>
+  /**
+   * Waits until the log has a change of these streams after a position, and for `waitMs` at most. Costs the source and us next
+   * to nothing while nothing changes; what has come is not told, and is read by `changes`. Throws as `changes` does. Absent:
+   * the log is read from time to time, as far as its first change.
+   */
+  awaitChanges?(request: AwaitRequest): Promise<ChangeNews>
   /** The runtime has committed all up to there: the source may forget it. Goes exactly there, and never back. */
   ack(request: {
     readonly capture: string

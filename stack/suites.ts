@@ -109,7 +109,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls).stack.test.ts',
+      'test/!(continuous|housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -122,11 +122,11 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     startedByTests: ['versitygw'],
     tests: [
-      'test/{large-product,live-source,postgresql-log}.stack.test.ts',
+      'test/{continuous,large-product,live-source,postgresql-log}.stack.test.ts',
       'runtime/src/ingestion/*.stack.test.ts',
       'plugins/connectors/postgresql/log/*.stack.test.ts',
     ],
-    expectedSeconds: 250,
+    expectedSeconds: 400,
   },
   // Clients of PostgreSQL at a runtime that is started with that door open.
   {

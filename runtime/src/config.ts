@@ -628,6 +628,13 @@ export const ConfigSchema = Type.Object(
           minimum: 1000,
           description: 'The least between two runs of a schedule.',
         }),
+        followed_connections: Type.Integer({
+          default: 16,
+          minimum: 1,
+          maximum: 1_000,
+          description:
+            'Of a runtime: connections with a continuous schedule whose sources it waits at, by a process each; more take turns.',
+        }),
         connections: Type.Integer({
           default: 10_000,
           minimum: 10,

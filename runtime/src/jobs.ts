@@ -28,6 +28,7 @@ import { findConnection } from './registry/connections.ts'
 import { onAccountOf } from './registry/cpu-accounts.ts'
 import { recordedError } from './registry/deployments.ts'
 import { ENDPOINTS_JOB, endpointsDue } from './registry/endpoint-states.ts'
+import { isFollowing } from './registry/follows.ts'
 import { latestEpoch } from './registry/materializations.ts'
 import { askToTell } from './registry/openlineage-runs.ts'
 import { PRODUCTS } from './registry/product-sources.ts'
@@ -78,7 +79,7 @@ async function execute(
     const connection = await findConnection(platform.pool, run.tenant, run.connectionId as string)
     if (connection === null) return {}
     const replay = replayOf(run)
-    const about = { connection, lease, signal, toTransforms }
+    const about = { connection, lease, signal, toTransforms, isFollowing: isFollowing(run) }
     return replay === null ? runIngestion(about, ingestion) : runReplay(about, replay, ingestion)
   }
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)

@@ -24,6 +24,7 @@ import { makeFolder } from './command/failures.ts'
 import { ownVersion } from './command/release.ts'
 import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config } from './config.ts'
+import { ConnectionFollower } from './connection-follower.ts'
 import { type Assembled, assemble } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
 import { reviewDashboards } from './dashboards/states.ts'
@@ -37,7 +38,7 @@ import { endJobLeases } from './jobs/claims.ts'
 import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
 import { createWorker, storeComparisons, storeRetries } from './jobs.ts'
-import { captureMetrics } from './metrics/captures.ts'
+import { captureMetrics, followMetrics } from './metrics/captures.ts'
 import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
@@ -168,9 +169,20 @@ export async function startRuntime(
     const exporting = exportJobs(platform)
     const webhooks = webhookJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
     const previews = previewJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
+    const follower = new ConnectionFollower({
+      platform,
+      address: assembled.databases.registry,
+      places: config.limits.followed_connections,
+    })
+    await lifecycle.start(
+      'the ear for runs of followed connections',
+      () => follower.start(),
+      () => follower.stop(),
+    )
     const kinds = [
       ...upkeep.kinds,
       previews.kind,
+      follower.kind,
       retries.kind,
       ...(comparisons === null ? [] : [comparisons.kind]),
       scheduleTicks(platform.pool),
@@ -181,6 +193,7 @@ export async function startRuntime(
       webhooks.kind,
     ]
     captureMetrics(assembled.metrics, platform.pool)
+    followMetrics(assembled.metrics, platform.pool)
     pushMetrics(assembled.metrics, platform.pool)
     const jobs = new JobWorker({
       pool: platform.pool,

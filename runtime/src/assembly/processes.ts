@@ -80,7 +80,7 @@ export function openSources(config: Config, accounts: CpuAccounts, neededWalls: 
   const { data_dir, folders, limits, secrets_dir } = config
   const privateFolders = [data_dir, secrets_dir, process.cwd()]
   return new SourceReaders({
-    maxReaders: limits.workers + READERS_BESIDE_RUNS,
+    maxReaders: limits.workers + limits.followed_connections + READERS_BESIDE_RUNS,
     memoryBytes: limits.source_memory_mb * MB,
     silenceMs: limits.source_silence_ms,
     callMs: limits.source_call_timeout_ms,

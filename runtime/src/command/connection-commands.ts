@@ -62,6 +62,7 @@ const SCHEDULE_FLAGS = {
   every: 'sync by itself so often: 15m, 24h',
   cron: 'sync by itself at these times: "0 6 * * MON-FRI"',
   'max-age': 'sync by itself when the newest sync that succeeded began so long ago: 1h',
+  'max-delay': 'apply changes as they come, each after so long at most: 1s',
   'time-zone': 'whose clocks --cron goes by; default UTC',
   'catch-up': 'of times that were missed: none, one (default) or all',
 } as const
@@ -72,9 +73,11 @@ function scheduleIn({
   cron,
   'time-zone': zone,
   'max-age': maxAge,
+  'max-delay': maxDelay,
   'catch-up': catchUp,
 }: Readonly<Record<string, string>>) {
-  const asked = { every, cron, max_age: maxAge, time_zone: zone, catch_up: catchUp }
+  const continuous = maxDelay === undefined ? undefined : { max_delay: maxDelay }
+  const asked = { every, cron, max_age: maxAge, continuous, time_zone: zone, catch_up: catchUp }
   return Object.values(asked).every((value) => value === undefined) ? undefined : asked
 }
 
@@ -102,7 +105,7 @@ const pathOf = (name: string) => `/api/v1/connections/${name}`
 export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
   'connection create': {
     usage:
-      'connection create NAME --config-file FILE.json [--type postgresql] [--every 15m | --cron EXPRESSION | --max-age 1h]',
+      'connection create NAME --config-file FILE.json [--type postgresql] [--every 15m | --cron EXPRESSION | --max-age 1h | --max-delay 1s]',
     summary: 'register a source; the file holds host, port, database, user, password, ssl_mode',
     flags: {
       'config-file': 'a JSON document; - reads it from standard input',
@@ -125,7 +128,7 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
   },
   'connection update': {
     usage:
-      'connection update NAME [--config-file FILE.json] [--name NEW] [--every 15m | --cron EXPRESSION | --max-age 1h | --no-schedule]',
+      'connection update NAME [--config-file FILE.json] [--name NEW] [--every 15m | --cron EXPRESSION | --max-age 1h | --max-delay 1s | --no-schedule]',
     summary:
       'rename a connection, give it new settings as a whole, or a schedule; where it leads is for its creator to change',
     flags: {
@@ -140,7 +143,9 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
       const { 'config-file': file, name } = call.args.flags
       const schedule = call.args.flags['no-schedule'] ? null : scheduleIn(call.args.flags)
       if (file === undefined && name === undefined && schedule === undefined) {
-        throw new UsageError('--config-file, --name, --every, --cron, --max-age or --no-schedule is needed')
+        throw new UsageError(
+          '--config-file, --name, --every, --cron, --max-age, --max-delay or --no-schedule is needed',
+        )
       }
       const path = pathOf(segment(call, 0, 'NAME'))
       const changed = (await (

@@ -412,6 +412,11 @@ export const ERROR_CODES = {
     title: 'Inputs unchanged',
     remedy: 'Nothing is to be done. To make it all the same: sluice product materialize.',
   },
+  backing_off: {
+    status: 409,
+    title: 'Tried again later',
+    remedy: 'See the incident of the product, or sync the connection to try it now.',
+  },
   input_behind: {
     status: 409,
     title: 'Input not made anew',

@@ -1,5 +1,12 @@
 /** What a child says of a log, looked at before it is believed. Everything here throws `BrokenAnswer`. */
-import type { ChangeEvent, ChangeHealth, ChangePosition, RefusedStream, TableIncarnation } from '@sluice/sdk'
+import type {
+  ChangeEvent,
+  ChangeHealth,
+  ChangeNews,
+  ChangePosition,
+  RefusedStream,
+  TableIncarnation,
+} from '@sluice/sdk'
 import {
   BrokenAnswer,
   countIn,
@@ -52,6 +59,16 @@ export function checkedIncarnation(value: unknown): TableIncarnation {
   const { incarnation } = told
   if (!isPlace(incarnation)) throw new BrokenAnswer('an incarnation is none')
   return { schema: nameIn(told, 'schema'), table: nameIn(told, 'table'), incarnation }
+}
+
+/** A place that is not before `after` in its history: what was read is not read again. */
+export function checkedNews(value: unknown, after: ChangePosition): ChangeNews {
+  const news = fieldsOf(value, 'news of a log')
+  if (news['kind'] === 'changed') return { kind: 'changed' }
+  const position = checkedPosition(news['position'])
+  if (news['kind'] !== 'quiet' || position.lineage !== after.lineage || position.order < after.order)
+    throw new BrokenAnswer('news of a log are none')
+  return { kind: 'quiet', position }
 }
 
 export function checkedHealth(value: unknown): ChangeHealth {

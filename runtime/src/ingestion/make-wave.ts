@@ -35,6 +35,8 @@ interface WaveRun {
 interface Before {
   /** A table of the product's that could not be read in this run; null: none. */
   unread(deployed: DeployedProduct): string | null
+  /** It failed by itself, and waits for another try. Default: none does. */
+  isHeld?(deployed: DeployedProduct): boolean
   /** Of products that were made by themselves; what is made of them follows. */
   readonly done: readonly ProductOutcome[]
 }
@@ -52,7 +54,7 @@ export interface Wave {
 export async function makeWave(
   run: WaveRun,
   first: readonly DeployedProduct[],
-  { unread, done }: Before,
+  { unread, isHeld, done }: Before,
   deps: WaveDeps,
 ): Promise<Wave> {
   const [one] = first
@@ -61,7 +63,7 @@ export async function makeWave(
   const errors: unknown[] = []
   for (const member of waveOf(first, await deps.readersOfProducts(one.product.tenant))) {
     if (outcomes.some(({ id }) => id === member.product.id)) continue
-    const reason = leftBecause(member, unread(member), outcomes)
+    const reason = isHeld?.(member) === true ? WAITS : leftBecause(member, unread(member), outcomes)
     const { outcome, error } = await outcomeFor(run, member, { reason, done: outcomes }, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)
@@ -118,6 +120,12 @@ async function outcomeFor(
 
 /** It is what it would be made. */
 const UNCHANGED = 'inputs_unchanged'
+
+const WAITS: RecordedError = {
+  code: 'backing_off',
+  message: 'it failed a while ago, and is tried again later',
+  remedy: 'See the incident of the product, or sync the connection to try it now.',
+}
 
 /** Codes of what keeps a product from being made anew without being a failure of the run. */
 const LEFT_AS_IT_IS: ReadonlySet<string> = new Set([

@@ -21,7 +21,14 @@ import { recordedError } from '../registry/deployments.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import { type RefusedRow, saveQuarantine } from '../registry/quarantine.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
-import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
+import {
+  appendRunLog,
+  saveRunResult,
+  saveTableProgress,
+  type TableProgress,
+  tableProgress,
+} from '../registry/run-progress.ts'
+import { type HeldParts, heldParts, NOTHING_HELD, ofPart, settleParts } from './held-parts.ts'
 import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type LoadedTable, loadTable, SweepHeld, takesIncrements } from './load-table.ts'
 import { about, makeWave, type Wave, type WaveDeps } from './make-wave.ts'
@@ -71,6 +78,8 @@ export interface IngestionRun {
   readonly signal: AbortSignal
   /** Waits for a place among transforms, and gives that for ingestions back. */
   toTransforms(): Promise<void>
+  /** It reads the log alone, and what has failed in it by itself holds nothing else up. */
+  readonly isFollowing?: boolean
 }
 
 export interface IngestionResult extends Readonly<Record<string, unknown>> {
@@ -82,14 +91,25 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   await deps.faultPoint('ingestion.claimed')
   const products = await deps.productsOf(run.connection)
   const inputs = products.flatMap(({ manifests }) => manifests.inputs)
-  const tables = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
-  if (tables.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
+  const all = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
+  if (all.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
+  const held = await heldParts(run, deps.pool)
+  const tables =
+    run.isFollowing === true ? followed(run.connection, all).filter(({ name }) => !held.isTable(name)) : all
   const failures = await ingestTables(run, tables, products, deps)
-  const wave = await makeFollowers(run, products, failures, deps)
+  const wave = await makeFollowers(run, products, failures, deps, held)
   await deps.faultPoint('ingestion.before-finish')
   const [error] = [...failures.values(), ...wave.errors]
-  if (error !== undefined) throw error
-  return { products: wave.outcomes }
+  const parts = await settleParts(run, { tables, failures, wave, held }, deps.pool)
+  if (error === undefined) return { products: wave.outcomes, ...parts }
+  if (run.isFollowing !== true || (tables.length > 0 && failures.size === tables.length)) throw error
+  await saveRunResult(deps.pool, run.lease, { products: wave.outcomes, partial: true, ...parts })
+  throw ofPart(error)
+}
+
+/** Those whose changes come by themselves. */
+export function followed({ connectorType }: Pick<Connection, 'connectorType'>, tables: readonly SourceTable[]) {
+  return connectorType === PUSH_TYPE ? tables : tables.filter(isReadByLog)
 }
 
 /** Those that follow what was done to their tables. `failures`: tables that are as they were, since they could not be read. */
@@ -98,13 +118,14 @@ export async function makeFollowers(
   products: readonly DeployedProduct[],
   failures: ReadonlyMap<string, unknown>,
   deps: IngestionDeps,
+  held: HeldParts = NOTHING_HELD,
 ): Promise<Wave> {
   const followers = products.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
   const unread = ({ manifests }: DeployedProduct) =>
-    inputTables(run, manifests).find((table) => failures.has(table.name))?.name ?? null
-  return makeWave(run, followers, { unread, done: [] }, deps)
+    inputTables(run, manifests).find(({ name }) => failures.has(name) || held.isTable(name))?.name ?? null
+  return makeWave(run, followers, { unread, isHeld: ({ product }) => held.isProduct(product.id), done: [] }, deps)
 }
 
 /** How often the tables of a run are begun at another instant before each is read as of its own. */

@@ -66,6 +66,13 @@ export type ChangeCall =
       readonly after: ChangePosition
       readonly streams: readonly ChangeStream[]
     }
+  | {
+      readonly method: 'changes.await'
+      readonly capture: string
+      readonly after: ChangePosition
+      readonly streams: readonly ChangeStream[]
+      readonly waitMs: number
+    }
   | { readonly method: 'changes.ack'; readonly capture: string; readonly position: ChangePosition }
   | { readonly method: 'changes.health'; readonly capture: string; readonly saved: ChangePosition | null }
   | { readonly method: 'changes.release'; readonly capture: string }

@@ -4,6 +4,7 @@ import {
   checkedChange,
   checkedHealth,
   checkedIncarnation,
+  checkedNews,
   checkedPosition,
   checkedRefusal,
   isIncarnation,
@@ -42,6 +43,11 @@ export function walledChanges(call: Caller): ChangeSource {
     async *changes({ capture, after, streams, signal }) {
       const parts = call({ method: 'changes.read', capture, after, streams }, 'readMs', signal)
       yield* eventsOf(parts, streams.length, after)
+    },
+    async awaitChanges({ capture, after, streams, waitMs, signal }) {
+      const asked = { method: 'changes.await', capture, after, streams, waitMs } as const
+      const [news] = await partsOf(call(asked, 'readMs', signal))
+      return believed(() => checkedNews(news, after))
     },
     async ack({ capture, position, signal }) {
       await partsOf(call({ method: 'changes.ack', capture, position }, 'callMs', signal))

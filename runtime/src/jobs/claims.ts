@@ -24,6 +24,8 @@ export interface Lane {
   readonly kinds: readonly string[]
   /** Only this job of them. Default: any. */
   readonly key?: string
+  /** Default: that of all. */
+  readonly leaseMs?: number
 }
 
 /** Of each lane the job that has waited longest; none of those that another runtime is claiming right now. */
@@ -33,9 +35,10 @@ export function claimJobs(db: Queryable, lanes: readonly Lane[], leaseMs: number
     'claiming jobs',
     `update jobs j set token = j.token + 1, due_at = case when next.taken then j.due_at end,
        attempts = j.attempts + case when next.taken then 1 else 0 end, started_at = clock_timestamp(),
-       lease_until = clock_timestamp() + make_interval(secs => $2::float8 / 1000)
+       lease_until = clock_timestamp() + make_interval(secs => next.lease_ms / 1000)
      from (
-       select due.* from jsonb_to_recordset($1::jsonb) as lane (kinds text[], key text) cross join lateral (
+       select due.*, coalesce(lane."leaseMs", $2::float8) as lease_ms
+       from jsonb_to_recordset($1::jsonb) as lane (kinds text[], key text, "leaseMs" float8) cross join lateral (
          select d.kind, d.key, d.lease_until is not null as taken from jobs d
          where d.kind = any(lane.kinds) and (lane.key is null or d.key = lane.key)
            and coalesce(d.lease_until, d.due_at) <= now()
@@ -143,6 +146,17 @@ export async function hurryJob(db: Queryable, { kind, key, tenant }: JobRow, aft
      on conflict (kind, key) do update set due_at = least(j.due_at, excluded.due_at)`,
     [kind, key, tenant ?? null, afterMs],
   )
+}
+
+/** Makes a job due that there is; in the hands of a runtime it is done again. False: there is none. */
+export async function hurryNow(db: Queryable, { kind, key }: JobRow): Promise<boolean> {
+  const hurried = await change(
+    db,
+    'asking for a job',
+    'update jobs set due_at = least(due_at, clock_timestamp()) where kind = $1 and key = $2',
+    [kind, key],
+  )
+  return hurried > 0
 }
 
 /** Makes jobs due that wait for nothing but being asked for. Those that wait for their time, or are done now, are left alone. */

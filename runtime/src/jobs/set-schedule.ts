@@ -1,9 +1,11 @@
 /** Sets when runs of a connection or a product begin by themselves: the schedule, what it waits for, and its job. */
 import { SluiceError } from '@sluice/sdk'
 import { databaseNow } from '../registry/clock.ts'
+import { forgetFollow } from '../registry/follows.ts'
 import { type FollowedProduct, followsItself, setFollows } from '../registry/schedule-follows.ts'
-import { SCHEDULE_JOB } from '../registry/schedule-job.ts'
+import { FOLLOW_JOB, SCHEDULE_JOB } from '../registry/schedule-job.ts'
 import {
+  isContinuous,
   isTimed,
   passSchedule,
   removeSchedule,
@@ -12,7 +14,7 @@ import {
   setSchedule,
 } from '../registry/schedules.ts'
 import { many, type Transaction } from '../registry/sql.ts'
-import { forgetJob, ringForJobs, setJobDue } from './claims.ts'
+import { forgetJob, type JobRow, ringForJobs, setJobDue } from './claims.ts'
 import { nextTick } from './due-times.ts'
 
 export interface ScheduleTarget {
@@ -39,9 +41,12 @@ export async function keepSchedule(
   wanted: WantedSchedule | null,
 ): Promise<void> {
   const { id, tenant } = target
-  const job = { kind: SCHEDULE_JOB, key: id, tenant }
+  const [ticks, follows] = [SCHEDULE_JOB, FOLLOW_JOB].map((kind) => ({ kind, key: id, tenant })) as [JobRow, JobRow]
   if (wanted === null) {
-    if (await removeSchedule(tx, id)) await forgetJob(tx, job)
+    if (!(await removeSchedule(tx, id))) return
+    await forgetJob(tx, ticks)
+    await forgetJob(tx, follows)
+    await forgetFollow(tx, id)
     return
   }
   const { schedule, followed, setter } = wanted
@@ -53,7 +58,9 @@ export async function keepSchedule(
   const isNew = await setSchedule(tx, { ...ids, schedule, setter, since, nextRunAt })
   if (of === 'product') await passSchedule(tx, id, setter)
   await setFollows(tx, id, followed)
-  if (!isNew && isTimed(schedule)) return
+  const [job, other] = isContinuous(schedule) ? [follows, ticks] : [ticks, follows]
+  await forgetJob(tx, other)
+  if (!isNew && (isTimed(schedule) || isContinuous(schedule))) return
   await setJobDue(tx, job, nextRunAt)
   await ringForJobs(tx)
 }

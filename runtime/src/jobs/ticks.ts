@@ -9,6 +9,7 @@ import { SCHEDULE_JOB } from '../registry/schedule-job.ts'
 import {
   type Failures,
   failuresOf,
+  isContinuous,
   isTimed,
   type LockedSchedule,
   lockSchedule,
@@ -53,6 +54,11 @@ export async function tick(tx: Transaction, job: Job): Promise<NextDue> {
   const kind = row.connectionId === null ? 'product' : 'connection'
   const until = openUntil((await failuresOf(tx, kind, [row.id])).get(row.id) ?? NO_FAILURES)
   const { schedule } = row
+  if (isContinuous(schedule)) {
+    // Another job follows it: this one is left of a schedule of before.
+    await forgetJob(tx, { kind: job.kind, key: job.key })
+    return null
+  }
   return isTimed(schedule) ? tickByTime(tx, row, schedule, until) : tickByRows(tx, row, schedule, until)
 }
 
@@ -103,7 +109,8 @@ function waits(reason: SkipReason, until: Date | null): NextDue {
   return reason === 'backing_off' && until !== null ? { at: until } : { from: 'end', ms: WAIT_MS }
 }
 
-function whyNot(
+/** Why a tick begins no run now. */
+export function whyNot(
   { isTenantActive, maySync, isPaused, isRunUnderWay, now }: LockedSchedule,
   until: Date | null,
 ): SkipReason | null {
@@ -125,7 +132,7 @@ async function begin(tx: Transaction, { tenant, connectionId, productId, created
 }
 
 /** Until when no tick begins a run after failures; null: there was none. */
-function openUntil({ count, lastAt }: Failures): Date | null {
+export function openUntil({ count, lastAt }: Failures): Date | null {
   if (lastAt === null) return null
   return new Date(lastAt.getTime() + backOffMs(count - 1, RUNS_BACK_OFF, () => 0))
 }
@@ -149,7 +156,7 @@ export function breakerOf(failures: Failures, now: Date): Breaker {
  * know it, since other products decide.
  */
 export function nextRunAt({ schedule, id, maySync, ...row }: ScheduleRow, { openUntil: until }: Breaker): Date | null {
-  if (!maySync || 'after' in schedule) return null
+  if (!maySync || 'after' in schedule || isContinuous(schedule)) return null
   const next = 'maxAgeMs' in schedule ? ageAt(row, schedule.maxAgeMs) : row.nextRunAt
   if (until === null || next >= until) return next
   return isTimed(schedule) ? nextTick(schedule, id, until) : until

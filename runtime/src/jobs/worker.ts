@@ -41,6 +41,8 @@ export interface JobKind {
    * and with the signal's reason where that came.
    */
   work(job: Job, signal: AbortSignal): Promise<NextDue>
+  /** When another runtime takes the job over from one that died. Kinds of one lane have the same. Default: that of all. */
+  readonly leaseMs?: number
   /** How long a job waits after it failed. */
   readonly backOff: BackOff
   /** In the log, where a job has failed. */
@@ -134,7 +136,7 @@ export class JobWorker {
       await this.#enlist(signal)
       const lanes = [...this.#lanes]
         .filter(([name, { places }]) => (this.#busy.get(name)?.size ?? 0) < places)
-        .map(([, { kinds, key }]) => ({ kinds, ...(key === undefined ? {} : { key }) }))
+        .map(([, { places: _, ...lane }]) => lane)
       if (lanes.length === 0) return 0
       const jobs = await claimJobs(this.#options.pool, lanes, this.#leaseMs())
       for (const job of jobs) this.#begin(job)
@@ -196,7 +198,8 @@ export class JobWorker {
       return 'failed'
     }
     const held = new AbortController()
-    const renewal = setInterval(() => void this.#renew(job, held), this.#leaseMs() / 3)
+    const leaseMs = kind.leaseMs ?? this.#leaseMs()
+    const renewal = setInterval(() => void this.#renew(job, held, leaseMs), leaseMs / 3)
     const signal = AbortSignal.any([this.#stop.signal, held.signal])
     try {
       const next = await kind.work(job, signal)
@@ -215,9 +218,9 @@ export class JobWorker {
     }
   }
 
-  async #renew(job: Job, held: AbortController): Promise<void> {
+  async #renew(job: Job, held: AbortController, leaseMs: number): Promise<void> {
     try {
-      await renewJob(this.#options.pool, job, this.#leaseMs())
+      await renewJob(this.#options.pool, job, leaseMs)
     } catch (error) {
       // Without an answer nobody knows: it is asked again, and what the job writes is fenced by itself.
       if (isSluiceError(error, 'FENCED')) held.abort(error)
@@ -242,8 +245,9 @@ function lanesOf(kinds: readonly JobKind[]): ReadonlyMap<string, Lane & { readon
   const lanes = new Map<string, Lane & { readonly places: number }>()
   for (const kind of kinds) {
     const { kinds: others, places } = lanes.get(laneOf(kind)) ?? { kinds: [], places: 1 }
-    const key = kind.key === undefined ? {} : { key: kind.key }
-    lanes.set(laneOf(kind), { kinds: [...others, kind.kind], places: Math.max(places, kind.places ?? 1), ...key })
+    const { key, leaseMs } = kind
+    const own = { ...(key === undefined ? {} : { key }), ...(leaseMs === undefined ? {} : { leaseMs }) }
+    lanes.set(laneOf(kind), { kinds: [...others, kind.kind], places: Math.max(places, kind.places ?? 1), ...own })
   }
   return lanes
 }

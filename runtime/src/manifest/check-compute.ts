@@ -1,5 +1,5 @@
 import { PRODUCTS } from '../registry/product-sources.ts'
-import type { Schedule } from '../registry/schedules.ts'
+import type { ProductSchedule } from '../registry/schedules.ts'
 import type { InputsDraft } from './check-inputs.ts'
 import type { OutputDraft } from './check-output.ts'
 import type { CheckedFile, Draft } from './checked-file.ts'
@@ -75,7 +75,7 @@ function distributedFindings(
 
 interface ScheduleDraft {
   /** Null where there is none, or none that can be gone by. */
-  readonly schedule: Schedule | null
+  readonly schedule: ProductSchedule | null
   readonly findings: readonly Finding[]
 }
 

@@ -1,5 +1,5 @@
 import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
-import type { Schedule } from '../registry/schedules.ts'
+import type { ProductSchedule } from '../registry/schedules.ts'
 import type { DELETE_MODES, INPUT_EPOCHS, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
@@ -234,7 +234,7 @@ export interface ComputeManifest {
   }
   readonly trigger: 'on_ingestion' | 'schedule' | 'manual'
   /** Of the trigger `schedule`; absent of others. */
-  readonly schedule?: Schedule
+  readonly schedule?: ProductSchedule
 }
 
 /** Whether rows of the product stay whose keys the output no longer has. */

@@ -2,6 +2,7 @@
 import type pg from 'pg'
 import { Gauge, type Registry } from 'prom-client'
 import { captureLoad } from '../registry/captures.ts'
+import { FOLLOW_STATES, followLoad } from '../registry/follows.ts'
 
 export function captureMetrics(registry: Registry, pool: pg.Pool): void {
   const bytes = new Gauge({
@@ -25,6 +26,29 @@ export function captureMetrics(registry: Registry, pool: pg.Pool): void {
         this.set({ state }, captures)
         bytes.set({ state }, retainedBytes)
       }
+    },
+  })
+}
+
+export function followMetrics(registry: Registry, pool: pg.Pool): void {
+  const lag = new Gauge({
+    name: 'sluice_follow_lag_seconds',
+    help: 'How long the oldest change has waited that no run has taken yet, of all connections that are followed.',
+    registers: [registry],
+  })
+  new Gauge({
+    name: 'sluice_followed_connections',
+    help: 'Connections with a continuous schedule: those that a runtime follows, those that none does, and those whose source could not be followed.',
+    labelNames: ['state'],
+    registers: [registry],
+    async collect() {
+      // As above: while the registry does not answer, what it last said stays.
+      const found = await followLoad(pool).catch(() => null)
+      if (found === null) return
+      for (const state of FOLLOW_STATES) {
+        this.set({ state }, found.find((one) => one.state === state)?.connections ?? 0)
+      }
+      lag.set(Math.max(0, ...found.map(({ lagSeconds }) => lagSeconds)))
     },
   })
 }

@@ -33,8 +33,8 @@ const IS_OF_SERVED_EPOCH = `exists (
     or exists (select from endpoint_states s where s.product_id = m.product_id and s.applied_epoch = m.epoch)
     or exists (select from violating_rows v where v.materialization_id = m.id)))`
 
-const isFree = (target: string) => `r.state in ('succeeded', 'failed', 'cancelled')
-  and r.finished_at < clock_timestamp() - ${YOUNG}
+const isFree = (target: string, young = YOUNG) => `r.state in ('succeeded', 'failed', 'cancelled')
+  and r.finished_at < clock_timestamp() - ${young}
   and (r.state = 'cancelled' or exists (
     select from runs n where n.${target} = r.${target} and n.state = r.state and ${isNewer('n')}))
   and not exists (select from runs c where c.parent_id = r.id)
@@ -98,6 +98,25 @@ function pruneRunsOf(
          order by r.created_at) gone
        limit ${RUNS_AT_ONCE})`,
     [ids, days, most, least],
+  )
+}
+
+/** Of runs that nobody asked for, and of which there may be one each second, a list shows the newest. */
+const FOLLOWING_LEFT = 50
+
+/** Runs of a continuous schedule that succeeded, but for the newest, and for those that something rests on. */
+export function pruneFollowing(db: Queryable, connectionId: string): Promise<number> {
+  return change(
+    db,
+    'removing old runs',
+    `delete from runs where id in (
+       select r.id from runs r
+       where r.connection_id = $1 and r.state = 'succeeded' and r.input ? 'follow' and r.created_at < (
+           select n.created_at from runs n where n.connection_id = $1
+           order by n.created_at desc, n.id desc offset ${FOLLOWING_LEFT} limit 1)
+         and ${isFree('connection_id', "interval '1 minute'")}
+       order by r.created_at limit ${RUNS_AT_ONCE})`,
+    [connectionId],
   )
 }
 

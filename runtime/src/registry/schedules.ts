@@ -31,7 +31,20 @@ export type RowSchedule = CatchesUp &
     | { readonly maxAge: string; readonly maxAgeMs: number }
   )
 
-export type Schedule = TimedSchedule | RowSchedule
+/** Its ticks are when the source has changes; a run of it reads these and nothing else. */
+export type ContinuousSchedule = CatchesUp & {
+  /** How long a change waits for others at most, where no run is under way. */
+  readonly maxDelay: string
+  readonly maxDelayMs: number
+}
+
+/** Of a product: what follows changes are the connections that it is made of. */
+export type ProductSchedule = TimedSchedule | RowSchedule
+export type Schedule = ProductSchedule | ContinuousSchedule
+
+export function isContinuous(schedule: Schedule): schedule is ContinuousSchedule {
+  return 'maxDelayMs' in schedule
+}
 
 export function isTimed(schedule: Schedule): schedule is TimedSchedule {
   return 'everyMs' in schedule || 'cron' in schedule
@@ -215,7 +228,7 @@ export interface Failures {
 
 const MOST_FAILURES = 20
 
-/** By schedule: since it was set, and since a run of it succeeded; 20 are counted at most. */
+/** By schedule: since it was set, and since a run of it succeeded, be it in part; 20 are counted at most. */
 export async function failuresOf(
   db: Queryable,
   kind: 'connection' | 'product',
@@ -225,7 +238,7 @@ export async function failuresOf(
     db,
     'counting failures',
     `select s.id, r.state, r.finished_at as "finishedAt" from schedules s cross join lateral (
-       select r.state, r.finished_at, r.created_at, r.id from runs r
+       select case when r.result ? 'partial' then 'succeeded' else r.state end as state, r.finished_at, r.created_at, r.id from runs r
        where r.${kind}_id = s.${kind}_id and r.state in ('failed', 'succeeded') and r.created_at >= s.since
        order by r.created_at desc, r.id desc limit ${MOST_FAILURES}) r
      where s.id = any($1) order by s.id, r.created_at desc, r.id desc`,

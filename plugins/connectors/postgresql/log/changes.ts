@@ -26,12 +26,12 @@ const PING_EVERY_MS = 1_000
  * A server that lives answers each ping, also while it works through a transaction of hours; one behind a line that is
  * cut says nothing, and the line may not say so for a quarter of an hour.
  */
-const SILENCE_MS = 120_000
+export const SILENCE_MS = 120_000
 /** So much may come before a checkpoint is worth its own event. */
 const CHECKPOINT_BYTES = 1 << 20
 const FLUSH_BYTES = 512 * 1024
 /** How values are written: as a read has them. */
-const SPELLING =
+export const SPELLING =
   "SET search_path = pg_catalog; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, YMD'; " +
   "SET IntervalStyle = 'iso_8601'; SET TimeZone = 'UTC'; SET extra_float_digits = 3; SET bytea_output = 'hex'; " +
   "SET xmlbinary = 'base64'; SET statement_timeout = 0; SET lock_timeout = '10s'; SET synchronous_commit = local; " +
@@ -72,7 +72,7 @@ export async function* readLog(way: Way, request: LogRequest): AsyncGenerator<Ch
       signal: request.signal,
     })
   } catch (error) {
-    throw error instanceof Interrupted ? error.cause : failure(error, request.signal)
+    throw error instanceof Interrupted ? error.cause : logFailure(error, request.signal)
   } finally {
     stop()
     await Promise.all(sessions.map((session) => session.close()))
@@ -121,7 +121,7 @@ async function* follow(stream: LogStream, fold: LogFold, course: Course): AsyncG
  * Where the log stands. A message of ours is written first: it makes the server write out what was committed without
  * waiting for the disk, and lets a quiet slot move on beside others' work.
  */
-async function standsAt(session: Session): Promise<bigint> {
+export async function standsAt(session: Session): Promise<bigint> {
   await session.query("SELECT pg_logical_emit_message(true, 'sluice', '')").catch((error: unknown) => {
     if (sqlState(error) === null) throw error
   })
@@ -130,7 +130,7 @@ async function standsAt(session: Session): Promise<bigint> {
 }
 
 /** What was read of a history that the server has not, or has more than it ever wrote, is no place to go on from. */
-async function requireHistory(reader: Session, after: Place, timeline: number, target: bigint): Promise<void> {
+export async function requireHistory(reader: Session, after: Place, timeline: number, target: bigint): Promise<void> {
   if (after.lsn > target) throw positionLost('the server has not written as much as was read from it')
   if (after.timeline === timeline) return
   const [row] = await reader.query<{ readonly content: string | Buffer }>(`TIMELINE_HISTORY ${timeline}`)
@@ -139,13 +139,13 @@ async function requireHistory(reader: Session, after: Place, timeline: number, t
   }
 }
 
-function startStatement(slot: string, lsn: bigint, publication: string): string {
+export function startStatement(slot: string, lsn: bigint, publication: string): string {
   const names = escapeLiteral(escapeIdentifier(publication))
   return `START_REPLICATION SLOT ${escapeIdentifier(slot)} LOGICAL ${lsnText(lsn)} (proto_version '1', publication_names ${names})`
 }
 
 /** The server's words for a log that is gone: an invalidated slot, one that is not there, a publication that was not. */
-function failure(error: unknown, signal: AbortSignal): unknown {
+export function logFailure(error: unknown, signal: AbortSignal): unknown {
   const state = sqlState(error)
   if (!signal.aborted && (state === '55000' || state === '42704' || state === '58P01')) {
     return positionLost('the server has let go of it', new Error(`error ${state}`))

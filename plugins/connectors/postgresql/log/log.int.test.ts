@@ -372,3 +372,30 @@ test('a log that the server has let go of is told, foretold, and begun anew', as
   await source.sql('ALTER SYSTEM RESET max_slot_wal_keep_size')
   await source.sql('SELECT pg_reload_conf()')
 })
+
+test('who waits hears of a change, of nothing else, and where the log has moved on to', async () => {
+  const streams = [stream('nothing_yet', 'id')]
+  await world.make('CREATE TABLE nothing_yet (id int PRIMARY KEY)', 'nothing_yet')
+  const { position } = await log.prepare({ capture: 'waiting', streams, signal })
+  const wait = (after: ChangePosition, waitMs: number) =>
+    log.awaitChanges?.({ capture: 'waiting', after, streams, waitMs, signal })
+  // Others' rows are in the log, too.
+  await source.sql('CREATE TABLE of_others AS SELECT generate_series(1, 1000) i')
+  const quiet = await wait(position, 100)
+  assert.ok(quiet?.kind === 'quiet' && quiet.position.order > position.order, JSON.stringify(quiet))
+  await log.ack({ capture: 'waiting', position: quiet.position, signal })
+  const waiting = wait(quiet.position, 600_000)
+  await source.sql('INSERT INTO nothing_yet VALUES (1)')
+  assert.deepEqual(await waiting, { kind: 'changed' })
+  // What came is still there for whoever reads it, and ends every wait until then.
+  assert.deepEqual(await wait(quiet.position, 600_000), { kind: 'changed' })
+  const { end, events } = await take('waiting', quiet.position, streams)
+  assert.ok(events.some(({ kind }) => kind === 'rows'))
+  assert.equal((await wait(end, 100))?.kind, 'quiet')
+  await assert.rejects(Promise.resolve(wait(position, 100)), { code: 'position_lost' })
+  const ended = new AbortController()
+  const left = log.awaitChanges?.({ capture: 'waiting', after: end, streams, waitMs: 600_000, signal: ended.signal })
+  ended.abort()
+  await assert.rejects(Promise.resolve(left))
+  await log.release({ capture: 'waiting', signal })
+})

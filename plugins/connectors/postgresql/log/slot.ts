@@ -36,8 +36,11 @@ const SLOTS = `SELECT s.slot_name::text AS name, s.confirmed_flush_lsn::text AS 
   ORDER BY s.slot_name::text COLLATE "C"`
 
 const MARK_BYTES = 4
+/** What has just left is gone in a moment. */
+const FIRST_WAIT_MS = 10
+const FIRST_TRIES = 5
 const WAIT_MS = 100
-const PATIENT_TRIES = 10
+const PATIENT_TRIES = 14
 const MAX_TRIES = 100
 
 export function captureName(capture: string): string {
@@ -118,7 +121,7 @@ export async function freeSlot(session: Session, capture: string, slot: string):
         [pid, readerName(capture)],
       )
     }
-    await session.query(`SELECT pg_sleep(${WAIT_MS / 1000})`)
+    await session.query(`SELECT pg_sleep(${(tries < FIRST_TRIES ? FIRST_WAIT_MS : WAIT_MS) / 1000})`)
   }
   throw new SluiceError('TRANSIENT', 'the slot of this capture is held by another reader', {
     code: 'capture_busy',

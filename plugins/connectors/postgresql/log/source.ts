@@ -2,6 +2,7 @@
 import type { ChangeHealth, ChangePosition, ChangeSource } from '@sluice/sdk'
 import { sourceFailure } from '../failure.ts'
 import { openSession, type Session, type Way } from '../session.ts'
+import { awaitChanges } from './await-changes.ts'
 import { readLog } from './changes.ts'
 import { lsnText, placeOf } from './position.ts'
 import { prepareLog } from './prepare.ts'
@@ -15,6 +16,7 @@ export function changeSource(way: Way, untilClosed: (signal: AbortSignal) => Abo
     refusals: ({ streams, signal }) => within(signal, (session) => refusalsOf(way, session, streams)),
     prepare: (request) => within(request.signal, (session) => prepareLog(way, session, request)),
     changes: (request) => readLog(way, { ...request, signal: untilClosed(request.signal) }),
+    awaitChanges: (request) => awaitChanges(way, { ...request, signal: untilClosed(request.signal) }),
     ack: ({ capture, position, signal }) => within(signal, (session) => confirm(session, capture, position)),
     health: ({ capture, saved, signal }) => within(signal, (session) => healthOf(session, capture, saved)),
     release: ({ capture, signal }) => within(signal, (session) => releaseAll(session, captureName(capture))),

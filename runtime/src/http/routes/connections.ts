@@ -8,7 +8,7 @@ import {
   syncConnection,
   testConnection,
 } from '../../operations/connections/connections.ts'
-import { type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
+import { type Following, type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { backfillConnection, withdrawBackfill } from '../../operations/products/backfill.ts'
 import { type Lag, lagOf } from '../../operations/products/connection-lag.ts'
@@ -300,13 +300,26 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
   ]
 }
 
-const scheduledJson = ({ connection, scheduled, capture }: ScheduledConnection) => ({
+const scheduledJson = ({ connection, scheduled, capture, following }: ScheduledConnection) => ({
   ...connectionJson(connection),
   log: capture && captureJson(capture),
+  following: following && followingJson(following, scheduled.now),
   ...scheduleJson(scheduled),
 })
 
-function lagJson({ connection, scheduled, now, tables, capture }: Lag) {
+function followingJson({ follow, holds }: Following, now: Date) {
+  const behind = follow?.behindSince ?? null
+  return {
+    since: follow?.followedAt?.toISOString() ?? null,
+    behind_since: behind?.toISOString() ?? null,
+    lag_s: behind === null ? 0 : Math.max(0, (now.getTime() - behind.getTime()) / 1000),
+    error_code: follow?.errorCode ?? null,
+    // Which they are is told with the run, to who may know of them.
+    held: holds.length,
+  }
+}
+
+function lagJson({ connection, scheduled, now, tables, capture, following }: Lag) {
   const { next_run_at, last_run, schedule_state } = scheduleJson(scheduled)
   return {
     connection_id: connection.id,
@@ -315,6 +328,7 @@ function lagJson({ connection, scheduled, now, tables, capture }: Lag) {
     last_run,
     breaker: schedule_state?.breaker ?? null,
     log: capture && captureJson(capture),
+    following: following && followingJson(following, now),
     tables: tables.map(({ name, readAt, lastRead, backfillAskedAt }) => ({
       table: name,
       read_at: readAt?.toISOString() ?? null,

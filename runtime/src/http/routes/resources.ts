@@ -25,6 +25,23 @@ const Failure = Type.Object(
   { description: 'Why it failed, and what to do.' },
 )
 
+const Following = nullable(
+  Type.Object(
+    {
+      since: nullable(
+        Type.String({ format: 'date-time', description: 'Since when a runtime waits for changes; null: none does.' }),
+      ),
+      behind_since: nullable(
+        Type.String({ format: 'date-time', description: 'When the first change came that no run has taken yet.' }),
+      ),
+      lag_s: Type.Number({ minimum: 0, description: 'How long that one has waited; 0: all that came was taken.' }),
+      error_code: nullable(text('Why the source could not be followed at the last try.')),
+      held: count('Tables and products that failed by themselves, and are tried again later; the last run names them.'),
+    },
+    { description: 'Of a connection with a continuous schedule. Its newest epoch is what last_run made.' },
+  ),
+)
+
 const scheduleFields = {
   schedule: nullable(
     Type.Object(
@@ -34,6 +51,7 @@ const scheduleFields = {
         time_zone: Type.Optional(text()),
         after: Type.Optional(Type.Array(text(), { description: 'Products: each has to have a new epoch.' })),
         max_age: Type.Optional(text()),
+        continuous: Type.Optional(Type.Object({ max_delay: text() })),
         catch_up: Type.Optional(oneOf(CATCH_UPS)),
       },
       { description: 'When runs begin by themselves; null: when somebody asks.' },
@@ -43,7 +61,7 @@ const scheduleFields = {
     Type.String({
       format: 'date-time',
       description:
-        'Null without a schedule, and where nobody knows it: after other products. Of a product with max_age, for its readers, on its own page.',
+        'Null without a schedule, and where nobody knows it: after other products, and where changes are followed. Of a product with max_age, for its readers, on its own page.',
     }),
   ),
   last_run: nullable(
@@ -137,6 +155,7 @@ export const Connection = Type.Object(
     created_at: time(),
     updated_at: time(),
     log: SourceLog,
+    following: Following,
     ...scheduleFields,
   },
   { $id: 'Connection' },
@@ -150,6 +169,7 @@ export const ConnectionLag = Type.Object(
     last_run: scheduleFields.last_run,
     breaker: nullable(oneOf(['closed', 'open', 'half_open'])),
     log: SourceLog,
+    following: Following,
     tables: Type.Array(
       Type.Object({
         table: text('schema.table'),

@@ -100,6 +100,23 @@ export const ScheduleRequest = Type.Object(
           'A duration: a sync begins when the newest that succeeded began so long ago, whoever asked for it.',
       }),
     ),
+    continuous: Type.Optional(
+      Type.Object(
+        {
+          max_delay: Type.Optional(
+            Type.String({
+              maxLength: 20,
+              description: 'How long a change waits for others at most, from 100ms to 1h. Default: 1s.',
+            }),
+          ),
+        },
+        {
+          additionalProperties: false,
+          description:
+            'Changes are applied as they come, of tables that are read by the log of their source, and rows that are pushed.',
+        },
+      ),
+    ),
     catch_up: Type.Optional(
       Type.Union(
         CATCH_UPS.map((name) => Type.Literal(name)),
@@ -110,7 +127,7 @@ export const ScheduleRequest = Type.Object(
       ),
     ),
   },
-  { additionalProperties: false, minProperties: 1, description: 'One of every, cron and max_age.' },
+  { additionalProperties: false, minProperties: 1, description: 'One of every, cron, max_age and continuous.' },
 )
 
 export const ConnectionRequest = Type.Object(

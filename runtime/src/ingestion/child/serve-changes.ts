@@ -1,4 +1,5 @@
-import { type ChangeSource, type Connector, SluiceError } from '@sluice/sdk'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type AwaitRequest, type ChangeNews, type ChangeSource, type Connector, SluiceError } from '@sluice/sdk'
 import type { ChangeCall } from '../source-protocol.ts'
 import type { ParentLine } from './parent-line.ts'
 import { RowBuffer } from './row-buffer.ts'
@@ -28,6 +29,12 @@ export async function serveChanges(
     }
     case 'changes.read':
       return readChanges(call, source, line, signal)
+    case 'changes.await': {
+      const { capture, after, streams, waitMs } = call
+      const request = { capture, after, streams, waitMs, signal }
+      const part = await (source.awaitChanges?.(request) ?? lookForChanges(source, request))
+      return line.tell({ kind: 'part', part })
+    }
     case 'changes.ack':
       return source.ack({ capture: call.capture, position: call.position, signal })
     case 'changes.health':
@@ -37,6 +44,23 @@ export async function serveChanges(
       })
     case 'changes.release':
       return source.release({ capture: call.capture, signal })
+  }
+}
+
+/** Between two readings of a log that nobody can wait for. */
+const LOOK_EVERY_MS = 2_000
+
+/** Reads as far as the first change, which is left to whoever reads it. */
+async function lookForChanges(source: ChangeSource, { waitMs, ...request }: AwaitRequest): Promise<ChangeNews> {
+  const endMs = performance.now() + waitMs
+  let position = request.after
+  for (;;) {
+    for await (const event of source.changes({ ...request, after: position })) {
+      if (event.kind !== 'checkpoint') return { kind: 'changed' }
+      position = event.position
+    }
+    if (performance.now() + LOOK_EVERY_MS > endMs) return { kind: 'quiet', position }
+    await sleep(LOOK_EVERY_MS, undefined, { signal: request.signal })
   }
 }
 

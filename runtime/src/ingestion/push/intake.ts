@@ -7,7 +7,7 @@ import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../../database/pools.ts'
 import type { FaultPoint } from '../../fault-points.ts'
-import { hurryJob } from '../../jobs/claims.ts'
+import { hurryJob, hurryNow, ringForJobs } from '../../jobs/claims.ts'
 import type { MasterKeys } from '../../registry/master-keys.ts'
 import {
   lockPushSpool,
@@ -18,6 +18,7 @@ import {
   pushedBefore,
   storePushes,
 } from '../../registry/push-spool.ts'
+import { FOLLOW_JOB } from '../../registry/schedule-job.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import type { PushedRows } from './changes.ts'
 
@@ -179,7 +180,9 @@ export class PushIntake {
     })
     if (pushes.length > 0) {
       await storePushes(tx, this.#masters, place, pushes, this.#limits.keepKeysMs)
-      await hurryJob(tx, { kind: PUSH_JOB, key: place.connectionId, tenant: place.tenant }, this.#limits.syncAfterMs)
+      const { connectionId: key, tenant } = place
+      if (await hurryNow(tx, { kind: FOLLOW_JOB, key })) await ringForJobs(tx)
+      else await hurryJob(tx, { kind: PUSH_JOB, key, tenant }, this.#limits.syncAfterMs)
     }
     return outcomes
   }

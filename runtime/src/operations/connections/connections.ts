@@ -40,7 +40,13 @@ import {
   splitSecrets,
 } from './connection-settings.ts'
 import { checkPushedTables } from './pushed-tables.ts'
-import { keepConnectionSchedule, type ScheduledConnection, scheduleOf, withSchedules } from './schedules.ts'
+import {
+  checkFollowable,
+  keepConnectionSchedule,
+  type ScheduledConnection,
+  scheduleOf,
+  withSchedules,
+} from './schedules.ts'
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
 const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
@@ -62,6 +68,7 @@ export async function registerConnection(
   requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
   const schedule = request.schedule && scheduleOf(request.schedule, platform.config.limits.schedule_interval_ms)
   const plugin = connectorPlugin(platform, request.connectorType)
+  checkFollowable(schedule, plugin)
   const settings = await checkedByPlugin(platform, call.tenant, plugin, parseConfig(request.configText, plugin))
   const { open, secrets } = splitSecrets(plugin, settings)
   return inTransaction(platform.pool, async (tx) => {
@@ -108,6 +115,7 @@ export async function changeConnection(
   const before = await connectionOf(platform, call.tenant, idOrName)
   if (change.name !== undefined && change.name !== before.name) await checkRename(platform, before, change.name)
   const plugin = connectorPlugin(platform, before.connectorType)
+  checkFollowable(schedule, plugin)
   const parsed =
     change.configText === undefined
       ? null

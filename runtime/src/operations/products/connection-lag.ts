@@ -7,6 +7,7 @@ import type { Connection } from '../../registry/connections.ts'
 import { type TableReads, tableReads } from '../../registry/run-progress.ts'
 import { type Scheduled, scheduledOf } from '../../registry/schedules.ts'
 import { connectionOf } from '../connections/connections.ts'
+import { type Following, followingOf } from '../connections/schedules.ts'
 import { type Platform, requireMember } from '../platform.ts'
 import { ingestedTables } from './ingested-tables.ts'
 
@@ -21,6 +22,8 @@ export interface Lag {
   })[]
   /** Of a connection that is read by the log of its source. */
   readonly capture: Capture | null
+  /** Null where its changes are not followed. */
+  readonly following: Following | null
 }
 
 /** When a table was read is how old a product of it is: told to who may read the table, or such a product. */
@@ -33,5 +36,7 @@ export async function lagOf(platform: Platform, call: TenantCall, reference: str
   const asked = new Map((await backfillsOf(pool, connection.id)).map((one) => [one.tableName, one.askedAt]))
   const reads = await tableReads(pool, connection, [...known].toSorted())
   const tables = reads.map((table) => ({ ...table, backfillAskedAt: asked.get(table.name) ?? null }))
-  return { connection, scheduled, now: await databaseNow(pool), tables, capture: await capture(pool, connection.id) }
+  const log = await capture(pool, connection.id)
+  const following = await followingOf(pool, scheduled)
+  return { connection, scheduled, now: await databaseNow(pool), tables, capture: log, following }
 }

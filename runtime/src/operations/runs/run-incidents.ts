@@ -5,6 +5,12 @@ import type { RunOutcome } from '../../registry/run-claims.ts'
 import { findRun, type Run } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 
+interface Made {
+  readonly products?: readonly ProductOutcome[]
+  /** Tables that the run passed over. */
+  readonly held?: readonly string[]
+}
+
 /** In the transaction that tells of the end. A run that was cancelled says nothing. */
 export async function noteIncidents(
   tx: Transaction,
@@ -12,7 +18,7 @@ export async function noteIncidents(
   outcome: RunOutcome,
 ): Promise<void> {
   if (outcome.state === 'cancelled') return
-  const made = (await findRun(tx, tenant, id))?.result as { readonly products?: readonly ProductOutcome[] } | null
+  const made = (await findRun(tx, tenant, id))?.result as Made | null
   const products = made?.products ?? []
   for (const product of products) await noteProduct(tx, tenant, id, product)
   const failure = outcome.state === 'failed' ? outcome.error : null
@@ -20,6 +26,8 @@ export async function noteIncidents(
     failure !== null && products.some(({ reason }) => reason !== null && failure.message.includes(reason.message))
   const subject = connectionId === null ? { productId: productId as string } : { connectionId }
   if (failure === null || (isOfProduct && connectionId !== null)) {
+    // A table that waits for another try is as it was.
+    if ((made?.held?.length ?? 0) > 0) return
     await closeIncidents(tx, subject, { except: NOT_OF_RUNS })
   } else if (!isOfProduct) {
     await openIncident(tx, tenant, subject, { cause: failure.code, runId: id })

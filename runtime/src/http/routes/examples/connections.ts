@@ -17,6 +17,7 @@ const connection = {
   created_at: at('08:05:00'),
   updated_at: at('08:05:00'),
   log: null,
+  following: null,
   schedule,
   next_run_at: '2026-03-05T05:00:11.250Z',
   last_run: {
@@ -70,6 +71,7 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
         last_run: connection.last_run,
         breaker: 'closed',
         log: null,
+        following: null,
         tables: [
           {
             table: 'public.customers',
