@@ -6,11 +6,7 @@ import { hkdfSync } from 'node:crypto'
 import type { Principal } from '../flow.ts'
 import { PASSWORD_ISSUER } from '../policy/identity.ts'
 import { HASH_BYTES, hmac, ITERATIONS, SALT_BYTES, type ScramVerifier } from '../registry/scram-verifiers.ts'
-import {
-  type PresentedPassword,
-  presentedPassword,
-  recordPasswordUse,
-} from '../registry/service-passwords.ts'
+import { type PresentedPassword, presentedPassword, recordPasswordUse } from '../registry/service-passwords.ts'
 import type { Queryable } from '../registry/sql.ts'
 import { tokenRefused } from './errors.ts'
 

@@ -125,7 +125,8 @@ export class Authority {
       if (!mayEnter(principal, database)) throw authenticationFailed()
       const { status } = await authorities.standingOf(database)
       if (status !== 'active') throw authenticationFailed()
-      const held = passwordUser === null ? heldOf(principal, database) : ({ kind: 'password', id: passwordUser } as const)
+      const held =
+        passwordUser === null ? heldOf(principal, database) : ({ kind: 'password', id: passwordUser } as const)
       return new Authority(authorities, credential, database, { held, expiresAtMs: principal.tokenExpiresAtMs })
     } catch {
       failed.count()

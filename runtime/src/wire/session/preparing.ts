@@ -28,7 +28,8 @@ export function preparedOf(
   const word = statement === null ? '' : commandOf(statement)
   // Refused where it is prepared, and taken apart again where it is run.
   if (statement !== null && word === 'copy') copyOf(statement)
-  const oids = parameterOids(words, declared)
+  // Those in the text of a PREPARE are of what it prepares.
+  const oids = word === 'prepare' ? [] : parameterOids(words, declared)
   const plan = statement === null || isCommand(word) ? null : planOf(statement, declared)
   const command = plan === null ? statement : null
   return {

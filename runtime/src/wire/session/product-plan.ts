@@ -70,7 +70,8 @@ export function productPlan(platform: Platform, statement: Statement, declared: 
   }
 }
 
-function columnsOf({ columns }: QueryAnswer, names: ResultNames): readonly TypedColumn[] {
+/** Throws 54011 for more than can be told. */
+export function columnsOf({ columns }: Pick<QueryAnswer, 'columns'>, names: ResultNames): readonly TypedColumn[] {
   if (columns.length <= MOST_COLUMNS) return columns.map((column) => columnOf(column, names))
   throw new WireError(
     '54011',

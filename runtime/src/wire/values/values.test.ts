@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { cutBatch } from '../protocol/row-batch.ts'
+import { columnsOf } from '../session/product-plan.ts'
 import { resultNames, wordsOf } from '../sql/words.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
 import { columnOf, OID } from './column-types.ts'
@@ -319,6 +320,13 @@ describe('values', () => {
     assert.equal(named('sum(x)', 'select x as "sum(x)" from a.b'), 'sum(x)')
     assert.equal(named('price(eur)', 'select * from a.b'), 'price(eur)')
     assert.equal(named('sum(x)', 'select *, sum(x) from a.b'), 'sum')
+  })
+
+  it('are in as many columns as a message can tell', () => {
+    const columns = Array.from({ length: 32_768 }, (_, at) => ({ name: `c${at}`, type: 'long', masked: false }))
+    const names = resultNames(wordsOf('select * from a.b'))
+    assert.equal(columnsOf({ columns: columns.slice(1) }, names).length, 32_767)
+    assert.throws(() => columnsOf({ columns }, names), { sqlState: '54011' })
   })
 
   it('of parameters are read by their type, or refused', () => {
