@@ -24,7 +24,7 @@ const COLUMNS = [
   ['ok', 'boolean', 'boolean'],
   ['ratio', 'double', 'double precision'],
   ['day', 'date', 'date'],
-  ['at', 'timestamp', 'timestamp'],
+  ['moment', 'timestamp', 'timestamp'],
   ['instant', 'timestamptz', 'timestamptz'],
   ['mark', 'uuid', 'uuid'],
   ['bytes', 'binary', 'bytea'],
@@ -204,7 +204,7 @@ describe('an application key', () => {
     const key = await owner.post('/api/v1/application-keys', { name: 'reports', operations: ['query'] })
     assert.equal(key.status, 201, JSON.stringify(key.body))
     const idle = new pg.Client({ host: '127.0.0.1', port, user: 'app', database: tenant, password: key.body.token })
-    const ended = new Promise<pg.DatabaseError>((resolve) => idle.once('error', resolve as (error: Error) => void))
+    const ended = new Promise<pg.DatabaseError>((resolve) => idle.on('error', resolve as (error: Error) => void))
     await idle.connect()
     assert.equal((await idle.query('SELECT id FROM crm.people WHERE id = 1')).rows.length, 1)
     assert.ok((await owner.send(`/api/v1/application-keys/${key.body.id}`, { method: 'DELETE' })).status < 300)
@@ -232,7 +232,7 @@ describe('pgjdbc', { skip: JAR === undefined && 'there is no driver: npm run tes
         String(user),
         String(password),
       )
-      assert.ok(expected.length > 45, expected.join('\n'))
+      assert.ok(expected.length > 42, expected.join('\n'))
       for (const mode of ['disable', 'require']) {
         const url = `jdbc:postgresql://127.0.0.1:${port}/${tenant}?sslmode=${mode}`
         assert.deepEqual(await program(zone, url, 'vera', token), expected, `${zone} ${mode}`)

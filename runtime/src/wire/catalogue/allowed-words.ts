@@ -150,11 +150,25 @@ function isNamed(statement: readonly Word[], at: number): boolean {
     .every((word, own) => (own % 2 === 0 ? isName(word) : word.text === ','))
   if (end < 0 || !areColumns) return false
   const before = statement[at - 1]
+  if (before?.text === ')') return isOfSet(statement, at - 1)
   if (before !== undefined && isName(before)) return RELATIONS.has(before.value) && statement[at - 2]?.value !== 'as'
   return (
     before?.text === ',' && commandOf({ words: statement }) === 'with' && isQuery(statement.slice(end + 1, end + 5))
   )
 }
+
+/** `generate_series(1, 32) name (a)`: behind the call of a function of rows, and no other parenthesis. */
+function isOfSet(statement: readonly Word[], close: number): boolean {
+  let depth = 0
+  for (let at = close; at > 0; at -= 1) {
+    const { text } = statement[at] as Word
+    depth += text === ')' ? 1 : text === '(' ? -1 : 0
+    if (depth === 0) return statement[at - 1]?.kind === 'name' && SETS.has(statement[at - 1]?.value ?? '')
+  }
+  return false
+}
+
+const SETS: ReadonlySet<string> = new Set(['generate_series', 'unnest'])
 
 /** `AS [NOT] [MATERIALIZED] (SELECT`: what has columns and types in place of it is the call of a function. */
 function isQuery(following: readonly Word[]): boolean {

@@ -79,15 +79,17 @@ function cataloguePlan(
   const statement = () => ({ sql: text(session), parameterOids: declared, searchPath: session.searchPath() })
   const asked = [...calls.values()]
   const isOfPath = asked.some(({ name }) => name.toLowerCase() === 'search_path')
-  const ask = { platform, needsTables: isOfPath || needsTables(words) }
+  const isOfTables = isOfPath || needsTables(words)
+  // Of the path of a session it depends on the tables which schema is the current one.
+  const ask = () => ({ platform, needsTables: isOfTables || session.searchPath() !== null })
   return {
     tag: selected,
-    describe: (call) => catalogue.within(ask, call, (link) => describeByCatalogue(link, statement(), call.signal)),
+    describe: (call) => catalogue.within(ask(), call, (link) => describeByCatalogue(link, statement(), call.signal)),
     async open(call, bound) {
       const { timeoutMs } = bound
       for (const call of asked) if (call.function === 'set_config') session.set(call.name, call.value, call.flag)
       const signal = timeoutMs === undefined ? call.signal : AbortSignal.any([call.signal, timeoutSignal(timeoutMs)])
-      const { columns, rows } = await catalogue.within(ask, { ...call, signal }, (link) =>
+      const { columns, rows } = await catalogue.within(ask(), { ...call, signal }, (link) =>
         askCatalogue(link, statement(), bound, signal),
       )
       return { columns, rows: inBatches(rows), heldBytes: rows.reduce((sum, { length }) => sum + length, 0) }

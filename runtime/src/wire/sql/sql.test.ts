@@ -156,6 +156,7 @@ describe('where statements go', () => {
       'SELECT t.a FROM pg_class t(a, b), pg_catalog.pg_type u (c)',
       'WITH a(x) AS (SELECT 1), b(y, z) AS MATERIALIZED (SELECT 2, 3) SELECT * FROM a, b',
       'SELECT generate_series(1, pg_catalog.array_upper(indkey, 1)) FROM pg_index',
+      'SELECT pos.n FROM pg_class c, pg_catalog.generate_series(1, 32) pos(n)',
     ]
     for (const sql of allowed) checkCatalogueWords(one(sql).words)
     const refused = [
@@ -178,6 +179,8 @@ describe('where statements go', () => {
       'SELECT array_agg(a) FROM generate_series(1, 100000000) a',
       'SELECT generate_series(1, 9999 * 9999)',
       'SELECT generate_series(1, $1)',
+      'SELECT DISTINCT ON (oid) lo_get(oid) FROM pg_class',
+      'SELECT 1 OPERATOR(pg_catalog.=) lo_get(oid) FROM pg_class',
     ]
     for (const sql of refused) assert.throws(() => checkCatalogueWords(one(sql).words), { sqlState: '0A000' }, sql)
   })
