@@ -134,7 +134,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['postgresql-clients'],
     tests: ['stack/wire/*.stack.test.ts'],
     programs: ['psql', 'openssl'],
-    expectedSeconds: 300,
+    expectedSeconds: 420,
   },
   // Events of OpenLineage, as its own classes read them; a runtime that is killed, and an endpoint that is away.
   {

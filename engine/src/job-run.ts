@@ -120,8 +120,11 @@ export class JobRun {
     // Whoever reads the output is told by it; nobody has to wait for this one.
     finished.promise.catch(() => {})
     const output = this.#bytes(finished)
-    const { columns, lineage, isStable } = opened
-    const told = isStable === undefined ? {} : { isStable }
+    const { columns, lineage, isStable, parameterTypes } = opened
+    const told = {
+      ...(isStable === undefined ? {} : { isStable }),
+      ...(parameterTypes === undefined ? {} : { parameterTypes }),
+    }
     return { results, columns, lineage, ...told, files: [], output, finished: finished.promise }
   }
 

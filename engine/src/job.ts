@@ -281,4 +281,9 @@ export interface EngineRun {
   readonly parts?: KeyedParts | null
   /** Of a tenant's streamed output: whether the statement says the same whenever it is asked of the same rows. */
   readonly isStable?: boolean
+  /**
+   * Of a streamed output with parameters: of each the type that the statement asks for, whatever was bound, named as those of
+   * `columns`; null where it does not say.
+   */
+  readonly parameterTypes?: readonly (string | null)[]
 }

@@ -123,6 +123,8 @@ export interface Opening {
   readonly textColumns?: readonly ResultColumn[]
   /** Of a tenant's statement: whether it says the same whenever it is asked of the same rows. */
   readonly isStable?: boolean
+  /** Of a streamed output with parameters: see `EngineRun`. */
+  readonly parameterTypes?: readonly (string | null)[]
   readonly isRowWise?: boolean
   readonly parts?: KeyedParts | null
 }

@@ -10,7 +10,7 @@ const LARGEST_SHARE = 1 / 16
 const KEEP_MS = 300_000
 
 interface Kept {
-  readonly run: Pick<EngineRun, 'columns' | 'lineage'>
+  readonly run: Pick<EngineRun, 'columns' | 'lineage' | 'parameterTypes'>
   readonly bytes: Uint8Array
   readonly summary: OutputSummary
   readonly untilMs: number
@@ -61,10 +61,10 @@ export class Results {
         yield chunk
       }
       const summary = await run.finished
-      const { columns, lineage } = run
+      const { columns, lineage, parameterTypes } = run
+      const told = { columns, lineage, ...(parameterTypes === undefined ? {} : { parameterTypes }) }
       const untilMs = this.#nowMs() + KEEP_MS
-      if (size <= largest)
-        this.#keep(key, { run: { columns, lineage }, bytes: Buffer.concat(chunks), summary, untilMs })
+      if (size <= largest) this.#keep(key, { run: told, bytes: Buffer.concat(chunks), summary, untilMs })
       finished.resolve(summary)
     } catch (error) {
       finished.reject(error)

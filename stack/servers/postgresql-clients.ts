@@ -1,7 +1,9 @@
-/** Python with the clients of PostgreSQL that most tools are built on: the tests of the wire read products by them. */
+/** Python with the clients of PostgreSQL that most tools are built on, and the driver of those in Java: the tests of the wire read products by them. */
 import { join } from 'node:path'
 import { installed, runTool } from '../cache.ts'
+import { javaCommand, javaVersion } from '../java.ts'
 import { machineVersion } from '../machine-version.ts'
+import { mavenFile } from '../maven.ts'
 import type { ServerKind } from '../server.ts'
 
 const PACKAGES = [
@@ -20,12 +22,28 @@ const PACKAGES = [
 const postgresqlClients: ServerKind = {
   name: 'clients of PostgreSQL',
   variable: 'SLUICE_TEST_POSTGRESQL_CLIENTS_PYTHON',
-  prepare: environment,
-  version: () => machineVersion('python3'),
+  prepare: () => Promise.all([environment(), driver()]),
+  version: async () => `${await machineVersion('python3')} ${await javaVersion(MIN_JAVA)}`,
   async start() {
-    const python = join(await environment(), 'bin/python')
-    return { env: { SLUICE_TEST_POSTGRESQL_CLIENTS_PYTHON: python }, stop: async () => {} }
+    const [folder, jar, java] = await Promise.all([environment(), driver(), javaCommand(MIN_JAVA)])
+    const env = {
+      SLUICE_TEST_POSTGRESQL_CLIENTS_PYTHON: join(folder, 'bin/python'),
+      SLUICE_TEST_POSTGRESQL_CLIENTS_JDBC: jar,
+      SLUICE_TEST_POSTGRESQL_CLIENTS_JAVA: java,
+    }
+    return { env, stop: async () => {} }
   },
+}
+
+const JDBC = '42.7.8'
+/** Runs a program from its source. */
+const MIN_JAVA = 17
+
+async function driver(): Promise<string> {
+  const folder = await installed(`pgjdbc-${JDBC}`, async (own, signal) => {
+    await mavenFile(`org.postgresql:postgresql:${JDBC}`, own, signal)
+  })
+  return join(folder, `postgresql-${JDBC}.jar`)
 }
 
 function environment(): Promise<string> {

@@ -39,7 +39,7 @@ const call = (tenant: string, signal: AbortSignal) =>
 
 const run = (sql: string, signal = new AbortController().signal, tenant = 'acme') =>
   catalogue.within(asked, call(tenant, signal), (link) =>
-    askCatalogue(link, { sql, parameterOids: [] }, unbound, signal),
+    askCatalogue(link, { sql, searchPath: null, parameterOids: [] }, unbound, signal),
   )
 
 const stateOf = (work: Promise<unknown>): Promise<string | undefined> =>

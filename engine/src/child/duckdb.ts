@@ -1,6 +1,7 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBPreparedStatement } from '@duckdb/node-api'
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js'
 import { SluiceError, type Value } from '@sluice/sdk'
+import { resultTypeName } from './result-type.ts'
 
 /**
  * The driver takes U+FEFF at the begin of a text for the mark of an encoding and leaves it out, of every text: values would
@@ -36,6 +37,25 @@ export async function prepare(
   if (parameters.length > statement.parameterCount) throw surplusParameters(statement.parameterCount)
   for (const [index, value] of parameters.entries()) bindValue(statement, index + 1, value)
   return statement
+}
+
+/** Of each parameter the type that the statement asks for; null where it does not say. */
+export async function askedTypes(connection: DuckDBConnection, sql: string): Promise<readonly (string | null)[]> {
+  const statement = await connection.prepare(sql)
+  try {
+    return Array.from({ length: statement.parameterCount }, (_, at) => askedType(statement, at + 1))
+  } finally {
+    statement.destroySync()
+  }
+}
+
+function askedType(statement: DuckDBPreparedStatement, index: number): string | null {
+  try {
+    return resultTypeName(statement.parameterType(index))
+  } catch {
+    // The driver throws where the planner could not tell.
+    return null
+  }
 }
 
 function surplusParameters(wanted: number): SluiceError {

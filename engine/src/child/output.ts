@@ -14,7 +14,7 @@ import {
 } from '../protocol.ts'
 import { quoteText } from '../sql-text.ts'
 import { describe } from './collect.ts'
-import { prepare } from './duckdb.ts'
+import { askedTypes, prepare } from './duckdb.ts'
 import { type ResultShape, resultColumns } from './encode.ts'
 import { cellName, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
 import { keySql } from './key-sql.ts'
@@ -80,9 +80,10 @@ async function streamOutput(
 ): Promise<Written> {
   const parameters = output.parameters.map(fromWire)
   const shape = await describe(connection, output.sql, parameters)
+  const parameterTypes = parameters.length === 0 ? {} : { parameterTypes: await askedTypes(connection, output.sql) }
   // Planned before anybody is told of an output: what cannot be planned has none.
   const statement = await prepare(connection, copyStatement(output, shape, limits, path), parameters)
-  opened({ columns: resultColumns(shape), lineage: [] })
+  opened({ columns: resultColumns(shape), lineage: [], ...parameterTypes })
   if (output.kind === 'csv') writeSync(OUTPUT_FD, `${shape.names.map(csvQuote).join(',')}\n`)
   const rows = Number((await statement.run()).rowsChanged)
   const { maxRows } = limits

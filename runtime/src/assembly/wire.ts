@@ -8,6 +8,9 @@ import type { Config } from '../config.ts'
 import { findBinaries } from '../database/postgres-binaries.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
 import type { Platform } from '../operations/platform.ts'
+import { goodKeys } from '../registry/application-keys.ts'
+import { goodPasswords } from '../registry/service-passwords.ts'
+import { servedTenants } from '../registry/tenants.ts'
 import { CatalogueServer } from '../wire/catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireCounts } from '../wire/listener.ts'
 import type { Authorities } from '../wire/session/authority.ts'
@@ -16,7 +19,7 @@ import { cursorKey } from './storage.ts'
 export interface WireDoor {
   readonly config: Config
   readonly platform: Platform
-  readonly authorities: Omit<Authorities, 'addresses' | 'passwords'>
+  readonly authorities: Omit<Authorities, 'addresses' | 'passwords' | 'good'>
   readonly logger: Logger
   readonly count: WireCounts
 }
@@ -46,7 +49,7 @@ export async function openWire({
     loginMs: wire.login_ms,
     idleMs: wire.idle_ms,
     serverVersion: catalogueVersion(),
-    authorities: { ...authorities, passwords, addresses: new LocalRateLimiter() },
+    authorities: { ...authorities, passwords, good: goodIn(platform.pool), addresses: new LocalRateLimiter() },
     plans: { platform, catalogue },
     logger,
     count,
@@ -66,6 +69,12 @@ export async function openWire({
     },
   }
 }
+
+const goodIn = (db: Platform['pool']): Authorities['good'] => ({
+  password: (ids) => goodPasswords(db, ids),
+  key: (ids) => goodKeys(db, ids),
+  tenant: (slugs) => servedTenants(db, slugs),
+})
 
 /** As clients know versions: `18.1`, of the PostgreSQL that is installed with the runtime. */
 function catalogueVersion(): string {

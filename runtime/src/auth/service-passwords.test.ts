@@ -32,7 +32,6 @@ describe('service passwords', () => {
         log.push(`find ${user}`)
         return user === ID ? found : null
       },
-      good: async () => new Set(),
       recordUse: async (user) => void log.push(`use ${user}`),
     }
     return new PasswordAuthenticator(store, secret, () => nowMs)

@@ -6,26 +6,18 @@ import { hkdfSync } from 'node:crypto'
 import type { Principal } from '../flow.ts'
 import { PASSWORD_ISSUER } from '../policy/identity.ts'
 import { HASH_BYTES, hmac, ITERATIONS, SALT_BYTES, type ScramVerifier } from '../registry/scram-verifiers.ts'
-import {
-  goodPasswords,
-  type PresentedPassword,
-  presentedPassword,
-  recordPasswordUse,
-} from '../registry/service-passwords.ts'
+import { type PresentedPassword, presentedPassword, recordPasswordUse } from '../registry/service-passwords.ts'
 import type { Queryable } from '../registry/sql.ts'
 import { tokenRefused } from './errors.ts'
 
 /** Where service passwords are kept. */
 export interface PasswordStore {
   find(user: string): Promise<PresentedPassword | null>
-  /** Which of these are good now. */
-  good(users: readonly string[]): Promise<ReadonlySet<string>>
   recordUse(user: string): Promise<void>
 }
 
 export const passwordStoreIn = (db: Queryable): PasswordStore => ({
   find: (user) => presentedPassword(db, user),
-  good: (users) => goodPasswords(db, users),
   recordUse: (user) => recordPasswordUse(db, user),
 })
 
@@ -62,11 +54,6 @@ export class PasswordAuthenticator {
     }
     if (password.isUseDue) await this.#store.recordUse(user)
     return principalOfPassword(password)
-  }
-
-  /** Which of these are good now. */
-  good(users: readonly string[]): Promise<ReadonlySet<string>> {
-    return this.#store.good(users)
   }
 
   #nobodys(user: string): ScramVerifier {

@@ -84,6 +84,18 @@ export function presentedKey(db: Queryable, id: string): Promise<PresentedKey | 
   )
 }
 
+/** Which of these are good now. */
+export async function goodKeys(db: Queryable, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await many<{ readonly id: string }>(
+    db,
+    'looking keys up',
+    `select id from application_keys where id = any($1) and expires_at > now()
+       and exists (select from tenants where slug = application_keys.tenant and status = 'active')`,
+    [ids],
+  )
+  return new Set(rows.map(({ id }) => id))
+}
+
 /** At most once a minute, however many runtimes the key is used at. */
 export async function recordUse(db: Queryable, id: string): Promise<void> {
   await change(

@@ -68,6 +68,13 @@ export function findTenant(db: Queryable, slug: string): Promise<Tenant | null> 
   return maybeOne<Tenant>(db, 'reading the tenant', `select ${COLUMNS} from tenants where slug = $1`, [slug])
 }
 
+/** Which of these are served now. */
+export async function servedTenants(db: Queryable, slugs: readonly string[]): Promise<ReadonlySet<string>> {
+  const statement = "select slug from tenants where slug = any($1) and status = 'active'"
+  const rows = await many<{ readonly slug: string }>(db, 'looking tenants up', statement, [slugs])
+  return new Set(rows.map(({ slug }) => slug))
+}
+
 export async function listTenants(db: Queryable, page: PageRequest): Promise<Page<Tenant>> {
   const parameters = pageParameters(page)
   const rows = await many<Tenant>(

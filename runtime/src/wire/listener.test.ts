@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { createSecureContext } from 'node:tls'
-import type pg from 'pg'
+import pg from 'pg'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
 import type { RunningWire } from './listener.ts'
-import { authoritiesOf, clientOf, OFTEN, openWire, person, tokens } from './wire.fixture.ts'
+import { authoritiesOf, clientOf, closedTenants, OFTEN, openWire, person, tokens } from './wire.fixture.ts'
 
 let wire: RunningWire
 
@@ -145,9 +145,9 @@ describe('a session', () => {
       assert.equal(await codeOf(write), '25006', write)
     for (const unkept of [
       "SET TimeZone = 'Europe/Berlin'",
-      'SET search_path = crm',
       'BEGIN ISOLATION LEVEL SERIALIZABLE',
-      'PREPARE a AS SELECT 1',
+      "SET work_mem = '1GB'",
+      'PREPARE a AS DISCARD ALL',
     ])
       assert.equal(await codeOf(unkept), '0A000', unkept)
     assert.equal(await codeOf('SHOW data_directory'), '42704')
@@ -155,6 +155,10 @@ describe('a session', () => {
       "SET application_name TO 'report'",
       'SET statement_timeout = 5000',
       'SET client_encoding TO UTF8',
+      'SET search_path = crm, "Other"',
+      "SET client_min_messages TO 'warning'",
+      'SET jit = off',
+      'SHOW ALL',
       'DISCARD ALL',
       'UNLISTEN *',
       '',
@@ -193,6 +197,48 @@ describe('a session', () => {
     assert.equal((await client.query('FETCH 1 FROM c')).rows.length, 1)
     tokens.delete('waning')
     await assert.rejects(client.query('FETCH 1 FROM c'), { code: '28000' })
+  })
+
+  it('ends while it is idle, once its key is revoked or its tenant is served no more', async () => {
+    const key = { maker: { issuer: 'https://issuer.test', subject: 'vera' }, products: null, unmask: new Set<string>() }
+    tokens.set('key', { ...person('acme'), subject: 'key_1', key: { ...key, operations: ['query'] } })
+    tokens.set('closing', person('closing'))
+    for (const [password, tenant, revoke] of [
+      ['key', 'acme', () => tokens.delete('key')],
+      ['closing', 'closing', () => closedTenants.add('closing')],
+    ] as const) {
+      const client = clientOf(wire, password, tenant)
+      await client.connect()
+      await client.query('SHOW server_version')
+      const [told, ended] = [once(client, 'error'), endOf(client)]
+      revoke()
+      assert.equal(((await told)[0] as pg.DatabaseError).code, '28000')
+      await ended
+    }
+  })
+
+  it('begins as its client asks, or not at all', async () => {
+    const asked = async (options: string) => {
+      const to = { host: '127.0.0.1', port: wire.port, user: 'vera', database: 'acme', password: 'good' }
+      const client = new pg.Client({ ...to, options, application_name: 'report' })
+      client.on('error', () => undefined)
+      await client.connect()
+      return client
+    }
+    const client = await asked('-c search_path=crm,Other -c statement_timeout=5s')
+    const shown = async (name: string) => Object.values((await client.query(`SHOW ${name}`)).rows[0])[0]
+    await client.query("SET statement_timeout = 1; SET search_path TO 'a b'; SET application_name = 'x'")
+    assert.equal(await shown('search_path'), '"a b"')
+    await client.query('RESET ALL')
+    const told = [await shown('search_path'), await shown('statement_timeout'), await shown('application_name')]
+    assert.deepEqual(told, ['crm, other', '5s', 'report'])
+    await client.end()
+    for (const [options, code] of [
+      ['-c work_mem=1GB', '0A000'],
+      ['-c statement_timeout=soon', '22023'],
+      ['search_path=crm', '42601'],
+    ] as const)
+      await assert.rejects(asked(options), { code }, options)
   })
 
   it('is told by 57P01 where the server stops', async () => {

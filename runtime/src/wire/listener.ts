@@ -12,11 +12,12 @@ import * as say from './protocol/server-messages.ts'
 import { WireError } from './protocol/wire-error.ts'
 import { type Authorities, type Authority, authenticationFailed, tokenEnded } from './session/authority.ts'
 import { ClientStream } from './session/client-stream.ts'
+import { CredentialWatch } from './session/credential-watch.ts'
 import { isSilence, logIn } from './session/login.ts'
-import { PasswordWatch } from './session/password-watch.ts'
 import type { PlanParts } from './session/row-plans.ts'
 import { Session } from './session/session.ts'
 import { REPORTED, Settings } from './session/settings.ts'
+import { startedWith } from './session/started-with.ts'
 
 export interface WireOptions {
   readonly host: string
@@ -89,14 +90,13 @@ class Wire {
   readonly #sockets = new Set<Socket>()
   readonly #living = new Map<number, Living>()
   readonly #byTenant = new Map<string, number>()
-  readonly #passwords: PasswordWatch
+  readonly #credentials: CredentialWatch
   #nextId = 1
   #isStopping = false
 
   constructor(options: WireOptions) {
     this.#options = options
-    const { passwords } = options.authorities
-    this.#passwords = new PasswordWatch((users) => passwords.good(users))
+    this.#credentials = new CredentialWatch(options.authorities.good)
   }
 
   async meet(socket: Socket): Promise<void> {
@@ -148,7 +148,9 @@ class Wire {
     )
     if (authority === null) return null
     count.login('let_in')
-    return { authority, user, applicationName: start.settings.get('application_name') ?? '' }
+    const settings = new Settings(this.#options.serverVersion, user)
+    begun(() => settings.start(startedWith(start.settings)))
+    return { authority, settings }
   }
 
   async #start(stream: ClientStream, leftMs: () => number): Promise<Startup | null> {
@@ -172,8 +174,8 @@ class Wire {
     throw new WireError('08P01', 'the start of a session was expected', { isFatal: true })
   }
 
-  async #serve(stream: ClientStream, { authority, user, applicationName }: Known): Promise<void> {
-    const { plans, idleMs, count, logger, serverVersion, maxConnectionsPerTenant } = this.#options
+  async #serve(stream: ClientStream, { authority, settings }: Known): Promise<void> {
+    const { plans, idleMs, count, logger, maxConnectionsPerTenant } = this.#options
     if (this.#isStopping) throw shuttingDown()
     const { tenant } = authority
     const others = this.#byTenant.get(tenant) ?? 0
@@ -183,7 +185,6 @@ class Wire {
         hint: 'Close some, or use a pool.',
       })
     }
-    const settings = new Settings(serverVersion, user, applicationName)
     const session = new Session({
       ...plans,
       stream,
@@ -201,9 +202,8 @@ class Wire {
     const secret = randomBytes(SECRET_BYTES)
     this.#living.set(id, { session, secret })
     this.#byTenant.set(tenant, others + 1)
-    const ends = [endWithToken(session, authority.expiresAtMs)]
-    const { passwordUser } = authority
-    if (passwordUser !== null) ends.push(this.#passwords.hold(passwordUser, () => session.end(tokenEnded())))
+    const isOver = this.#credentials.hold(authority.held, () => session.end(tokenEnded()))
+    const ends = [endWithToken(session, authority.expiresAtMs), isOver]
     try {
       stream.queue(say.authenticationOk())
       for (const name of REPORTED) stream.queue(say.parameterStatus(name, settings.value(name)))
@@ -238,11 +238,21 @@ class Wire {
 
 interface Known {
   readonly authority: Authority
-  readonly user: string
-  readonly applicationName: string
+  readonly settings: Settings
 }
 
 type Startup = Extract<StartMessage, { readonly kind: 'startup' }>
+
+/** A session that would not be as it was asked for is none. */
+function begun(start: () => void): void {
+  try {
+    start()
+  } catch (error) {
+    if (!(error instanceof WireError) || error.isFatal) throw error
+    const hint = error.hint === undefined ? {} : { hint: error.hint }
+    throw new WireError(error.sqlState, error.message, { ...hint, isFatal: true })
+  }
+}
 
 function shuttingDown(): WireError {
   return new WireError('57P01', 'the server is shutting down', {

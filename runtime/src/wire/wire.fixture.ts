@@ -35,11 +35,15 @@ export const tokens = new Map<string, Principal>()
 /** Service passwords that are there, by their users. */
 export const servicePasswords = new Map<string, PresentedPassword>()
 
+/** Tenants that are served no more. */
+export const closedTenants = new Set(['gone'])
+
+const isServed = (tenant: string): boolean => !closedTenants.has(tenant)
+
 const SECRET = Buffer.alloc(32, 1)
 
 const passwordStore = {
   find: async (user: string) => servicePasswords.get(user) ?? null,
-  good: async (users: readonly string[]) => new Set(users.filter((user) => servicePasswords.has(user))),
   async recordUse() {},
 }
 
@@ -72,7 +76,12 @@ export const authoritiesOf = (): WireOptions['authorities'] => ({
     },
   },
   passwords: new PasswordAuthenticator(passwordStore, SECRET),
-  standingOf: (tenant) => ({ tier: 'standard', status: tenant === 'gone' ? 'inactive' : 'active' }),
+  good: {
+    password: async (users) => new Set(users.filter((user) => servicePasswords.has(user))),
+    key: async (ids) => new Set(ids.filter((id) => [...tokens.values()].some(({ subject }) => subject === id))),
+    tenant: async (slugs) => new Set(slugs.filter(isServed)),
+  },
+  standingOf: (tenant) => ({ tier: 'standard', status: isServed(tenant) ? 'active' : 'inactive' }),
   rateLimits: { tiers: { free: OFTEN, standard: OFTEN, enterprise: OFTEN }, address: OFTEN },
   rateLimiter: new LocalRateLimiter(),
   addresses: new LocalRateLimiter(),

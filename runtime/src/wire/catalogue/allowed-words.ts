@@ -13,9 +13,9 @@ const RELATIONS: ReadonlySet<string> = new Set(
   words(`pg_aggregate pg_am pg_amop pg_amproc pg_attrdef pg_attribute pg_cast pg_class pg_collation pg_constraint
     pg_conversion pg_cursors pg_database pg_depend pg_description pg_enum pg_event_trigger pg_extension pg_foreign_data_wrapper
     pg_foreign_server pg_foreign_table pg_index pg_indexes pg_inherits pg_init_privs pg_language pg_matviews
-    pg_namespace pg_opclass pg_operator pg_opfamily pg_partitioned_table pg_policy pg_proc pg_publication
+    pg_namespace pg_opclass pg_operator pg_opfamily pg_partitioned_table pg_policy pg_prepared_statements pg_proc pg_publication
     pg_publication_namespace pg_publication_rel pg_publication_tables pg_range pg_rewrite pg_roles pg_rules pg_seclabel
-    pg_sequence pg_sequences pg_statistic_ext pg_stats pg_tables pg_tablespace pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger
+    pg_sequence pg_sequences pg_settings pg_statistic_ext pg_stats pg_tables pg_tablespace pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger
     pg_ts_config pg_ts_dict pg_ts_parser pg_ts_template pg_type pg_views`),
 )
 
@@ -56,19 +56,20 @@ const KEYWORDS: ReadonlySet<string> = new Set(
     with within`),
 )
 
-/** What needs no parenthesis, and tells what nobody is told here, or writes. */
-const REFUSED: ReadonlySet<string> = new Set(words('current_catalog current_role into'))
+/** What needs no parenthesis, and writes. */
+const REFUSED: ReadonlySet<string> = new Set(words('into'))
 
 /** Of these what products' dialect does not have, or tells otherwise, besides all that begin like these. */
 const OWN_FUNCTIONS: ReadonlySet<string> = new Set(
   words(`col_description current_database current_schema current_schemas current_setting format_type obj_description
-    oidvectortypes quote_ident quote_literal shobj_description version`),
+    oidvectortypes quote_ident quote_literal set_config shobj_description version`),
 )
 const OWN_PREFIX = /^(?:_?pg_|has_|to_reg)/
 
 export const CATALOGUE: CatalogueNames = {
   isRelation: (name) => RELATIONS.has(name),
-  isFunction: (name) => FUNCTIONS.has(name) || KEYWORDS.has(name),
+  // What is set is never the catalogue's: see `session-calls.ts`.
+  isFunction: (name) => FUNCTIONS.has(name) || KEYWORDS.has(name) || name === 'set_config',
   isOwnFunction: (name) => OWN_FUNCTIONS.has(name) || OWN_PREFIX.test(name),
 }
 
@@ -149,11 +150,25 @@ function isNamed(statement: readonly Word[], at: number): boolean {
     .every((word, own) => (own % 2 === 0 ? isName(word) : word.text === ','))
   if (end < 0 || !areColumns) return false
   const before = statement[at - 1]
+  if (before?.text === ')') return isOfSet(statement, at - 1)
   if (before !== undefined && isName(before)) return RELATIONS.has(before.value) && statement[at - 2]?.value !== 'as'
   return (
     before?.text === ',' && commandOf({ words: statement }) === 'with' && isQuery(statement.slice(end + 1, end + 5))
   )
 }
+
+/** `generate_series(1, 32) name (a)`: behind the call of a function of rows, and no other parenthesis. */
+function isOfSet(statement: readonly Word[], close: number): boolean {
+  let depth = 0
+  for (let at = close; at > 0; at -= 1) {
+    const { text } = statement[at] as Word
+    depth += text === ')' ? 1 : text === '(' ? -1 : 0
+    if (depth === 0) return statement[at - 1]?.kind === 'name' && SETS.has(statement[at - 1]?.value ?? '')
+  }
+  return false
+}
+
+const SETS: ReadonlySet<string> = new Set(['generate_series', 'unnest'])
 
 /** `AS [NOT] [MATERIALIZED] (SELECT`: what has columns and types in place of it is the call of a function. */
 function isQuery(following: readonly Word[]): boolean {

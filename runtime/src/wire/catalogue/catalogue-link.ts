@@ -19,6 +19,8 @@ export interface CatalogueLink extends CatalogueAddress {
 
 export interface CatalogueStatement {
   readonly sql: string
+  /** Namespaces in their order; null: as the database has it. */
+  readonly searchPath: string | null
   readonly parameterOids: readonly number[]
 }
 
@@ -43,7 +45,7 @@ export async function describeByCatalogue(
   statement: CatalogueStatement,
   signal: AbortSignal,
 ): Promise<CatalogueDescription> {
-  const seen = await exchange(address, [parse(statement), packet('D', cstring('S')), packet('S')], signal)
+  const seen = await exchange(address, [parse(statement), packet('D', cstring('S')), packet('S')], statement, signal)
   return { parameterOids: seen.parameterOids, columns: seen.columns }
 }
 
@@ -61,7 +63,7 @@ export async function askCatalogue(
     execute,
     packet('S'),
   ]
-  const seen = await exchange(address, messages, signal)
+  const seen = await exchange(address, messages, statement, signal)
   return { columns: seen.columns, rows: seen.rows }
 }
 
@@ -72,7 +74,12 @@ interface Seen {
   error: WireError | null
 }
 
-async function exchange(address: CatalogueLink, messages: readonly Buffer[], signal: AbortSignal): Promise<Seen> {
+async function exchange(
+  address: CatalogueLink,
+  messages: readonly Buffer[],
+  { searchPath }: CatalogueStatement,
+  signal: AbortSignal,
+): Promise<Seen> {
   const late = AbortSignal.timeout(STATEMENT_MS)
   const until = AbortSignal.any([signal, late])
   const socket = connect({ path: address.socketPath })
@@ -82,7 +89,7 @@ async function exchange(address: CatalogueLink, messages: readonly Buffer[], sig
   until.addEventListener('abort', abort, { once: true })
   try {
     until.throwIfAborted()
-    const answer = answered(socket, address, messages)
+    const answer = answered(socket, address, searchPath, messages)
     // Where it was cut off, nobody waits for it.
     answer.catch(() => undefined)
     const seen = await Promise.race([answer, cut])
@@ -98,9 +105,14 @@ async function exchange(address: CatalogueLink, messages: readonly Buffer[], sig
   }
 }
 
-async function answered(socket: Socket, address: CatalogueAddress, messages: readonly Buffer[]): Promise<Seen> {
+async function answered(
+  socket: Socket,
+  address: CatalogueAddress,
+  searchPath: string | null,
+  messages: readonly Buffer[],
+): Promise<Seen> {
   const frames = framesOf(socket)
-  socket.write(startup(address))
+  socket.write(startup(address, searchPath))
   await logIn(frames, socket, address)
   socket.write(Buffer.concat(messages))
   return answerIn(frames)
@@ -210,8 +222,9 @@ function errorIn(body: Buffer): WireError {
   return new WireError(state, said, hint === undefined ? {} : { hint })
 }
 
-function startup({ user, database }: CatalogueAddress): Buffer {
-  const settings = ['user', user, 'database', database, 'client_encoding', 'UTF8'].map(cstring)
+function startup({ user, database }: CatalogueAddress, searchPath: string | null): Buffer {
+  const path = searchPath === null ? [] : ['search_path', searchPath]
+  const settings = ['user', user, 'database', database, 'client_encoding', 'UTF8', ...path].map(cstring)
   const body = Buffer.concat([int32(0x30000), ...settings, Buffer.from([0])])
   return Buffer.concat([int32(body.length + 4), body])
 }

@@ -10,10 +10,13 @@ import { networkOf } from '../../http/address.ts'
 import { type Authenticator, limitKeyOf, type RateLimits, type Standing } from '../../http/guard.ts'
 import type { LocalRateLimiter, RateLimiter } from '../../http/rate-limit.ts'
 import { WireError } from '../protocol/wire-error.ts'
+import type { Good, Held } from './credential-watch.ts'
 
 export interface Authorities {
   readonly authenticator: Authenticator
-  readonly passwords: Pick<PasswordAuthenticator, 'verifierOf' | 'principalOf' | 'good'>
+  readonly passwords: Pick<PasswordAuthenticator, 'verifierOf' | 'principalOf'>
+  /** What sessions are held to while they are idle. */
+  readonly good: Good
   standingOf(tenant: string): Standing | Promise<Standing>
   readonly rateLimits: RateLimits
   /** Of tenants: the one that requests take from, too. */
@@ -79,15 +82,15 @@ export class Authority {
   readonly #authorities: Authorities
   readonly #credential: Credential
   readonly tenant: string
-  /** Null: it was let in by a token. */
-  readonly passwordUser: string | null
+  /** What it ends with, besides its time. */
+  readonly held: Held
   readonly expiresAtMs: number
 
   private constructor(authorities: Authorities, credential: Credential, tenant: string, begun: Begun) {
     this.#authorities = authorities
     this.#credential = credential
     this.tenant = tenant
-    this.passwordUser = begun.passwordUser
+    this.held = begun.held
     this.expiresAtMs = begun.expiresAtMs
   }
 
@@ -122,7 +125,9 @@ export class Authority {
       if (!mayEnter(principal, database)) throw authenticationFailed()
       const { status } = await authorities.standingOf(database)
       if (status !== 'active') throw authenticationFailed()
-      return new Authority(authorities, credential, database, { passwordUser, expiresAtMs: principal.tokenExpiresAtMs })
+      const held =
+        passwordUser === null ? heldOf(principal, database) : ({ kind: 'password', id: passwordUser } as const)
+      return new Authority(authorities, credential, database, { held, expiresAtMs: principal.tokenExpiresAtMs })
     } catch {
       failed.count()
       throw authenticationFailed()
@@ -157,9 +162,12 @@ export class Authority {
 }
 
 interface Begun {
-  readonly passwordUser: string | null
+  readonly held: Held
   readonly expiresAtMs: number
 }
+
+const heldOf = ({ key, subject }: Principal, tenant: string): Held =>
+  key === undefined ? { kind: 'tenant', id: tenant } : { kind: 'key', id: subject }
 
 export function tokenEnded(): WireError {
   return new WireError('28000', 'the token, key or service password of this session is good no more', {

@@ -1,5 +1,5 @@
 /** What a session keeps between messages: statements, portals and cursors, each by its name, and all within bounds. */
-import type { OpenCursor } from '../catalogue/own-views.ts'
+import type { OpenCursor, PreparedStatement } from '../catalogue/own-views.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import type { Statement } from '../sql/words.ts'
 import type { Portal } from './portal.ts'
@@ -9,8 +9,14 @@ export interface Prepared {
   /** Of a command; null of what gives rows, and of nothing. */
   readonly command: Statement | null
   readonly parameters: number
+  /** What is known of its parameters' types, or text. */
+  readonly toldOids: readonly number[]
   /** The types that the client gave its parameters. */
   readonly declared: readonly number[]
+  /** As it was sent, and when. */
+  readonly sql: string
+  readonly createdAt: Date
+  readonly isFromSql: boolean
   readonly keptBytes: number
   /** Null where it gives no rows. */
   readonly plan: RowPlan | null
@@ -38,6 +44,8 @@ const MOST_HELD_BYTES = 32 * 1024 * 1024
 const MAX_NAME_BYTES = 255
 
 interface Cursor {
+  /** Savepoints that there were; those that are released since are none. */
+  depth: number
   readonly portal: Portal
   readonly told: OpenCursor
   readonly keptBytes: number
@@ -51,8 +59,14 @@ export function checkName(name: string): void {
 
 export class Kept {
   readonly #statements = new Map<string, Prepared>()
-  readonly #portals = new Map<string, BoundPortal>()
+  readonly #portals = new Map<string, BoundPortal & { depth: number }>()
   readonly #cursors = new Map<string, Cursor>()
+  readonly #depth: () => number
+
+  /** @param depth of the transaction's savepoints */
+  constructor(depth: () => number = () => 0) {
+    this.#depth = depth
+  }
 
   /** Throws 42P05 for a name that is taken; the one without a name gives way. */
   addStatement(name: string, prepared: Prepared): void {
@@ -88,7 +102,7 @@ export class Kept {
     if (this.#portals.has(name)) throw new WireError('42P03', 'there is a portal of that name')
     if (this.#portals.size >= MOST_PORTALS) throw tooMany('portals')
     this.#checkRoom(bound.keptBytes)
-    this.#portals.set(name, bound)
+    this.#portals.set(name, { ...bound, depth: this.#depth() })
   }
 
   /** Throws 34000. */
@@ -101,6 +115,16 @@ export class Kept {
   closePortal(name: string): void {
     this.#portals.get(name)?.portal?.close()
     this.#portals.delete(name)
+  }
+
+  /** What is open since that savepoint ends with it, or belongs to what is around it. */
+  rollBackTo(place: number): void {
+    for (const [name, { depth }] of [...this.#portals]) if (depth > place) this.closePortal(name)
+    for (const [name, { depth }] of [...this.#cursors]) if (depth > place) this.closeCursors(name)
+  }
+
+  release(place: number): void {
+    for (const one of [...this.#portals.values(), ...this.#cursors.values()]) one.depth = Math.min(one.depth, place)
   }
 
   closePortals(): void {
@@ -132,11 +156,30 @@ export class Kept {
     if (this.#cursors.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
     if (this.#cursors.size >= MOST_OPEN_PORTALS) throw tooMany('cursors')
     this.#checkRoom(keptBytes)
-    this.#cursors.set(name, { portal, told: { name, statement, createdAt: new Date() }, keptBytes })
+    this.#cursors.set(name, {
+      depth: this.#depth(),
+      portal,
+      told: { name, statement, createdAt: new Date() },
+      keptBytes,
+    })
   }
 
   cursors(): readonly OpenCursor[] {
     return [...this.#cursors.values()].map(({ told }) => told)
+  }
+
+  /** Those with a name. */
+  statements(): readonly PreparedStatement[] {
+    return [...this.#statements]
+      .filter(([name]) => name !== '')
+      .map(([name, { sql, createdAt, isFromSql, toldOids, oids }]) => ({
+        name,
+        statement: sql,
+        createdAt,
+        parameterOids: toldOids,
+        resultOids: oids,
+        isFromSql,
+      }))
   }
 
   isCursor(name: string): boolean {

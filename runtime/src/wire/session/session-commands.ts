@@ -10,6 +10,9 @@ export interface SessionState {
   readonly transaction: Transaction
   readonly settings: Settings
   closeCursors(name: string | null): void
+  /** What was opened since the savepoint at that place. */
+  closeSince(place: number): void
+  keepSince(place: number): void
   closePortals(): void
   forgetStatements(name: string | null): void
   report(name: string): void
@@ -39,7 +42,7 @@ export function runCommand(state: SessionState, statement: Statement): string | 
       state.settings.save(state.transaction.save(nameAt(words, 1)))
       return 'SAVEPOINT'
     case 'release':
-      state.settings.release(state.transaction.release(nameAt(words, words.length - 1)))
+      release(state, nameAt(words, words.length - 1))
       return 'RELEASE'
     case 'set':
       reporting(state, () => {
@@ -59,9 +62,6 @@ export function runCommand(state: SessionState, statement: Statement): string | 
     case 'unlisten':
       return 'UNLISTEN'
     case 'listen':
-    case 'prepare':
-    case 'execute':
-    case 'move':
       throw notSupported(`${command.toUpperCase()} is not taken here`)
     default:
       return null
@@ -75,10 +75,17 @@ function endOfTransaction(state: SessionState, command: string, words: readonly 
   if (command !== 'rollback' && command !== 'abort') return null
   if (words.some(({ value }) => value === 'to')) {
     const place = transaction.rollBackTo(nameAt(words, words.length - 1))
+    state.closeSince(place)
     reporting(state, () => state.settings.rollBackTo(place))
     return 'ROLLBACK'
   }
   return end(state, 'ROLLBACK')
+}
+
+function release(state: SessionState, name: string): void {
+  const place = state.transaction.release(name)
+  state.settings.release(place)
+  state.keepSince(place)
 }
 
 /** What was begun in the transaction ends with it. */
@@ -91,7 +98,7 @@ function end(state: SessionState, command: 'COMMIT' | 'ROLLBACK'): string {
 }
 
 /** Clients are told of what they would otherwise know wrongly. */
-function reporting({ settings, report }: SessionState, change: () => void): void {
+export function reporting({ settings, report }: Pick<SessionState, 'settings' | 'report'>, change: () => void): void {
   const before = settings.value('application_name')
   change()
   if (settings.value('application_name') !== before) report('application_name')

@@ -4,19 +4,20 @@ import type { TenantCall } from '../../flow.ts'
 import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
 import * as say from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
-import { commandOf, cursorOf, fetchOf, isCommand, isOfTables, shownName } from '../sql/commands.ts'
-import { copyOf } from '../sql/copy.ts'
+import { commandOf, cursorOf, fetchOf, isOfTables } from '../sql/commands.ts'
 import { type Statement, statementsOf } from '../sql/words.ts'
-import { parameterOids } from '../values/parameters.ts'
 import type { Authority } from './authority.ts'
 import type { ClientStream } from './client-stream.ts'
 import { runCopy } from './copy-out.ts'
 import { explained, isFault } from './explained.ts'
-import { bytesOf, copied, Kept, type Prepared, WORD_BYTES } from './kept.ts'
+import { bytesOf, copied, Kept, type Prepared } from './kept.ts'
 import { Portal } from './portal.ts'
-import { type Bound, type PlanParts, type RowPlan, rowPlan, type SessionPlanParts, shownPlan } from './row-plans.ts'
+import { executePlan, preparationOf, preparedOf } from './preparing.ts'
+import { type Bound, type PlanParts, type RowPlan, rowPlan, type SessionPlanParts } from './row-plans.ts'
 import { runCommand, type SessionState } from './session-commands.ts'
+import { sessionPlans } from './session-plans.ts'
 import type { Settings } from './settings.ts'
+import { showPlan } from './show.ts'
 import { Transaction } from './transaction.ts'
 
 export interface SessionParts extends PlanParts {
@@ -39,7 +40,7 @@ const TURN_MESSAGES = 64
 export class Session {
   readonly #parts: SessionParts & SessionPlanParts
   readonly #transaction = new Transaction()
-  readonly #kept = new Kept()
+  readonly #kept = new Kept(() => this.#transaction.depth)
   readonly #state: SessionState
   #running = new AbortController()
   #ending: WireError | null = null
@@ -51,15 +52,17 @@ export class Session {
   #requestId = ''
 
   constructor(parts: SessionParts) {
-    this.#parts = { ...parts, cursors: () => this.#kept.cursors() }
     this.#state = {
       transaction: this.#transaction,
       settings: parts.settings,
       closeCursors: (name) => this.#kept.closeCursors(name),
+      closeSince: (place) => this.#kept.rollBackTo(place),
+      keepSince: (place) => this.#kept.release(place),
       closePortals: () => this.#kept.closePortals(),
       forgetStatements: (name) => this.#kept.forgetStatements(name),
       report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
     }
+    this.#parts = { ...parts, session: sessionPlans(this.#kept, this.#state) }
     parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
   }
 
@@ -196,6 +199,7 @@ export class Session {
   #runCommand(statement: Statement, values: Bound['values'] = [], declared: readonly number[] = []): string | null {
     const done = runCommand(this.#state, statement)
     if (done !== null) return done
+    if (commandOf(statement) === 'prepare') return this.#prepare(statement)
     if (commandOf(statement) !== 'declare') return null
     this.#declare(statement, values, declared)
     return 'DECLARE CURSOR'
@@ -204,13 +208,7 @@ export class Session {
   /** A statement of a simple query: its rows, all of them, as text. */
   async #runNow(statement: Statement): Promise<void> {
     if (commandOf(statement) === 'copy') return runCopy(this.#parts, statement, this.#admit)
-    const fetch = commandOf(statement) === 'fetch' ? fetchOf(statement) : null
-    if (fetch !== null) {
-      const cursor = this.#kept.cursor(fetch.name)
-      await this.#send(say.rowDescription(await this.#columnsOf(cursor), []))
-      const rows = fetch.isNothing ? 0 : await this.#rows(cursor, fetch.rows)
-      return this.#send(say.commandComplete(`FETCH ${rows}`))
-    }
+    if (isOfCursor(statement)) return this.#fetch(statement, true)
     const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
     const portal = new Portal(this.#planOf(statement, []), bound)
     try {
@@ -222,7 +220,18 @@ export class Session {
     }
   }
 
-  async #rows(portal: Portal, maxRows: number): Promise<number> {
+  /** FETCH, and MOVE, which reads the same rows and sends none. */
+  async #fetch(statement: Statement, isTold: boolean): Promise<void> {
+    const { name, rows, isNothing } = fetchOf(statement)
+    const isSent = commandOf(statement) === 'fetch'
+    const cursor = this.#kept.cursor(name)
+    const columns = await this.#columnsOf(cursor)
+    if (isSent && isTold) await this.#send(say.rowDescription(columns, []))
+    const read = isNothing ? 0 : await this.#rows(cursor, rows, isSent)
+    await this.#send(say.commandComplete(`${isSent ? 'FETCH' : 'MOVE'} ${read}`))
+  }
+
+  async #rows(portal: Portal, maxRows: number, isSent = true): Promise<number> {
     const { signal } = this.#running
     // It may have been begun by an earlier message, whose signal nobody has any more.
     const close = (): void => portal.close()
@@ -232,7 +241,7 @@ export class Session {
       for await (const some of portal.read(maxRows)) {
         signal.throwIfAborted()
         rows += some.rows
-        await this.#send(some.bytes)
+        if (isSent) await this.#send(some.bytes)
       }
     } finally {
       signal.removeEventListener('abort', close)
@@ -241,27 +250,24 @@ export class Session {
     return rows
   }
 
-  #planOf(statement: Statement, declared: readonly number[]): RowPlan {
-    if (commandOf(statement) !== 'show' || isOfTables(statement.words)) return rowPlan(this.#parts, statement, declared)
-    const name = shownName(statement.words)
-    const { settings } = this.#parts
-    settings.value(name)
-    return shownPlan(name, () => settings.value(name))
+  readonly #planOf = (statement: Statement, declared: readonly number[]): RowPlan => {
+    const command = commandOf(statement)
+    if (command === 'execute') return executePlan(statement, (name) => this.#kept.statement(name))
+    if (command !== 'show' || isOfTables(statement.words)) return rowPlan(this.#parts, statement, declared)
+    return showPlan(this.#parts, statement)
   }
 
   async #parse(name: string, sql: string, declared: readonly number[]): Promise<void> {
-    const statements = await this.#statementsIn(sql)
-    if (statements.length > 1) throw new WireError('42601', 'a prepared statement holds one statement')
-    const [statement] = statements
-    const word = statement === undefined ? '' : commandOf(statement)
-    // Refused where it is prepared, and taken apart again where it is run.
-    if (statement !== undefined && word === 'copy') copyOf(statement)
-    const plan = statement === undefined || isCommand(word) ? null : this.#planOf(statement, declared)
-    const command = plan === null ? (statement ?? null) : null
-    const told = NUMBER_BYTES * declared.length
-    const keptBytes = 2 * (name.length + sql.length) + WORD_BYTES * (command?.words.length ?? 0) + told
-    const parameters = Math.max(0, declared.length, ...numbersIn(statement))
-    this.#kept.addStatement(name, { command, parameters, declared, keptBytes, plan, oids: null })
+    const [statement = null, ...others] = await this.#statementsIn(sql)
+    if (others.length > 0) throw new WireError('42601', 'a prepared statement holds one statement')
+    this.#kept.addStatement(name, preparedOf({ name, sql, statement, declared, isFromSql: false }, this.#planOf))
+  }
+
+  #prepare(statement: Statement): string {
+    const own = preparationOf(statement)
+    const preparing = { ...own, sql: statement.sql, isFromSql: true }
+    this.#kept.addStatement(own.name, preparedOf(preparing, this.#planOf))
+    return 'PREPARE'
   }
 
   #bind({ portal: name, statement, values, resultFormats }: BindMessage): void {
@@ -280,9 +286,8 @@ export class Session {
   async #describe(name: string): Promise<void> {
     const prepared = this.#kept.statement(name)
     if (prepared.plan === null) {
-      const { command, declared } = prepared
       const cursor = this.#fetched(prepared)
-      await this.#send(say.parameterDescription(parameterOids(command?.words ?? [], declared)))
+      await this.#send(say.parameterDescription(prepared.toldOids))
       return this.#send(cursor === null ? say.noData() : say.rowDescription(await this.#begun(cursor), []))
     }
     this.#transaction.check()
@@ -334,16 +339,13 @@ export class Session {
       await runCopy(this.#parts, statement, this.#admit)
       return this.#parts.onStatement('answered')
     }
-    if (command !== 'fetch') {
+    if (!isOfCursor(statement)) {
       const done = this.#runCommand(statement, values, declared) ?? command.toUpperCase()
       await this.#send(say.commandComplete(done))
       return this.#parts.onStatement('answered')
     }
     this.#transaction.check()
-    const { name, rows, isNothing } = fetchOf(statement)
-    const cursor = this.#kept.cursor(name)
-    await this.#columnsOf(cursor)
-    await this.#send(say.commandComplete(`FETCH ${isNothing ? 0 : await this.#rows(cursor, rows)}`))
+    await this.#fetch(statement, false)
     this.#parts.onStatement('answered')
   }
 
@@ -390,5 +392,4 @@ export class Session {
 /** As long as other doors take it, before it is taken apart. */
 const MAX_SQL_CHARACTERS = 100_000
 
-const numbersIn = (statement: Statement | undefined): readonly number[] =>
-  statement?.words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : [])) ?? []
+const isOfCursor = (statement: Statement): boolean => ['fetch', 'move'].includes(commandOf(statement))

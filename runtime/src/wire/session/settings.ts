@@ -1,6 +1,7 @@
-/** What a session may set and be shown: few names, of which each is kept, or refused where it would not be. */
+/** What a session may set and be shown: names of which each is kept, or refused where it would not be. */
 import { notSupported, WireError } from '../protocol/wire-error.ts'
 import type { Word } from '../sql/words.ts'
+import { duration, durationMs, SETTABLE } from './settable.ts'
 
 /** Told to clients at the start and when they change. */
 export const REPORTED = [
@@ -33,6 +34,14 @@ const FIXED: Readonly<Record<string, readonly [shown: string, accepted: RegExp]>
   bytea_output: ['hex', /^hex$/i],
   escape_string_warning: ['on', /^on$/i],
   row_security: ['on', /^on$/i],
+  default_transaction_deferrable: ['off', /^(?:off|false|0)$/i],
+  transaction_deferrable: ['off', /^(?:off|false|0)$/i],
+  // There is nothing that these would end.
+  idle_in_transaction_session_timeout: ['0', /^0$/],
+  idle_session_timeout: ['0', /^0$/],
+  transaction_timeout: ['0', /^0$/],
+  xmloption: ['content', /^content$/i],
+  role: ['none', /^none$/i],
   // Floats are always told by their shortest digits.
   extra_float_digits: ['3', /^-?[0-9]+$/],
 }
@@ -46,6 +55,13 @@ const SHOWN: Readonly<Record<string, string>> = {
   max_index_keys: '32',
   lc_collate: 'C',
   lc_ctype: 'C.UTF-8',
+  lc_messages: 'C',
+  lc_monetary: 'C',
+  lc_numeric: 'C',
+  lc_time: 'C',
+  block_size: '8192',
+  default_table_access_method: 'heap',
+  max_function_args: '100',
 }
 
 const CASED: Readonly<Record<string, string>> = {
@@ -55,69 +71,87 @@ const CASED: Readonly<Record<string, string>> = {
 }
 const MAX_NAME_CHARACTERS = 63
 
-/** What can be changed. */
-interface Changed {
-  readonly applicationName: string
-  /** 0: as the configuration says. */
-  readonly statementMs: number
-}
-
 export class Settings {
   readonly #known: Readonly<Record<string, string>>
-  readonly #started: Changed
-  #session: Changed
+  /** What differs from the initial values. */
+  #started: Changed = {}
+  #session: Changed = {}
   /** Until the transaction ends. */
-  #local: Partial<Changed> = {}
+  #local: Changed = {}
   /** As they were before the transaction, and at each of its savepoints: what is rolled back has changed nothing. */
-  #kept: { readonly session: Changed; readonly local: Partial<Changed> }[] = []
+  #kept: { readonly session: Changed; readonly local: Changed }[] = []
 
-  constructor(version: string, user: string, applicationName: string) {
+  constructor(version: string, user: string) {
     const known = { server_version: version, server_version_num: numberOf(version), session_authorization: user }
     this.#known = { ...SHOWN, ...known }
-    this.#started = { applicationName: plain(applicationName), statementMs: 0 }
-    this.#session = this.#started
+  }
+
+  /**
+   * As the client asks at the start. Throws 0A000 for what would not be kept; what differs from what the server then reports
+   * of itself, as a time zone, its client is told of so.
+   */
+  start(given: ReadonlyMap<string, string>): void {
+    for (const [name, value] of given) {
+      const key = name.toLowerCase()
+      const isTold = REPORTED.some((one) => one.toLowerCase() === key)
+      if (key in SETTABLE || !isTold) this.set(name, value, 'session')
+    }
+    this.#started = this.#session
   }
 
   /** Undefined: as the configuration says. */
   get timeoutMs(): number | undefined {
-    const { statementMs } = this.#now
-    return statementMs === 0 ? undefined : statementMs
+    return durationMs(this.value('statement_timeout')) || undefined
   }
 
-  get #now(): Changed {
-    return { ...this.#session, ...this.#local }
+  /** Namespaces in their order, as names in a statement; null: all that there are. */
+  get searchPath(): string | null {
+    return this.value('search_path') || null
   }
 
   /** Throws 42704 for what is not told. */
   value(name: string): string {
     const key = name.toLowerCase()
-    const { applicationName, statementMs } = this.#now
-    const known: Readonly<Record<string, string>> = {
-      ...this.#known,
-      application_name: applicationName,
-      statement_timeout: durationText(statementMs),
-    }
-    const value = FIXED[key]?.[0] ?? (Object.hasOwn(known, key) ? known[key] : undefined)
+    const value =
+      FIXED[key]?.[0] ?? this.#changed(key) ?? (Object.hasOwn(this.#known, key) ? this.#known[key] : undefined)
     if (value === undefined)
       throw new WireError('42704', `this server has no parameter "${key.slice(0, MAX_NAME_CHARACTERS)}"`)
     return value
   }
 
+  #changed(key: string): string | undefined {
+    if (!Object.hasOwn(SETTABLE, key)) return undefined
+    return this.#local[key] ?? this.#session[key] ?? SETTABLE[key]?.initial
+  }
+
+  /** All that are told, by their names. */
+  all(): readonly (Setting & { readonly unit: string | null; readonly canChange: boolean })[] {
+    const names = [...Object.keys(FIXED), ...Object.keys(SETTABLE), ...Object.keys(this.#known)]
+    return names
+      .map((key) => {
+        const [name, canChange] = [CASED[key] ?? key, Object.hasOwn(SETTABLE, key)]
+        const value = this.value(key)
+        if (SETTABLE[key]?.kept !== duration) return { name, value, unit: null, canChange }
+        return { name, value: String(durationMs(value)), unit: 'ms', canChange }
+      })
+      .sort((one, other) => (one.name.toLowerCase() < other.name.toLowerCase() ? -1 : 1))
+  }
+
   /** Throws 0A000 for what would not be kept. */
   set(name: string, value: string, scope: Scope): void {
     const key = name.toLowerCase()
-    if (key === 'application_name') this.#change({ applicationName: plain(value) }, scope)
-    else if (key === 'statement_timeout') this.#change({ statementMs: durationMs(value) }, scope)
-    else checkFixed(key, value)
+    const settable = Object.hasOwn(SETTABLE, key) ? SETTABLE[key] : undefined
+    if (settable === undefined) checkFixed(key, value)
+    else this.#change({ [key]: settable.kept(value, key) }, scope)
   }
 
   /** As it was at the start; null: all. Throws 42704 for what is not known. */
   reset(name: string | null, scope: Scope): void {
+    const initial = Object.fromEntries(Object.entries(SETTABLE).map(([key, one]) => [key, one.initial]))
+    const started = { ...initial, ...this.#started }
     const key = name?.toLowerCase()
-    const { applicationName, statementMs } = this.#started
-    if (key === undefined) this.#change(this.#started, scope)
-    else if (key === 'application_name') this.#change({ applicationName }, scope)
-    else if (key === 'statement_timeout') this.#change({ statementMs }, scope)
+    if (key === undefined) this.#change(started, scope)
+    else if (Object.hasOwn(SETTABLE, key)) this.#change({ [key]: started[key] ?? '' }, scope)
     // Others are what they always were.
     else this.value(key)
   }
@@ -156,17 +190,19 @@ export class Settings {
     this.#kept.push({ session: this.#session, local: this.#local })
   }
 
-  #change(change: Partial<Changed>, scope: Scope): void {
+  #change(change: Changed, scope: Scope): void {
     if (scope === 'local') {
       // Outside of a transaction it is over as soon as it is said.
       if (this.#kept.length > 0) this.#local = { ...this.#local, ...change }
       return
     }
     this.#session = { ...this.#session, ...change }
-    const names = Object.keys(change)
-    this.#local = Object.fromEntries(Object.entries(this.#local).filter(([name]) => !names.includes(name)))
+    this.#local = Object.fromEntries(Object.entries(this.#local).filter(([name]) => !Object.hasOwn(change, name)))
   }
 }
+
+/** By name. */
+type Changed = Readonly<Record<string, string>>
 
 /** For the session, or until its transaction ends. */
 export type Scope = 'session' | 'local'
@@ -177,7 +213,7 @@ function checkFixed(key: string, value: string): void {
   if (fixed === undefined) {
     throw notSupported(
       `"${key.slice(0, MAX_NAME_CHARACTERS)}" cannot be set here`,
-      'SHOW tells the parameters that there are.',
+      'SHOW ALL tells the parameters that there are.',
     )
   }
   if (fixed[1].test(value.trim())) return
@@ -189,25 +225,6 @@ function checkFixed(key: string, value: string): void {
 function numberOf(version: string): string {
   const [, major = '', minor = ''] = /^([0-9]+)[.]([0-9]+)/.exec(version) ?? []
   return String(Number(major) * 10_000 + Number(minor))
-}
-
-const plain = (name: string): string => name.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_NAME_CHARACTERS)
-
-/** From the longest on. */
-const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, min: 60_000, s: 1_000, ms: 1 }
-
-/** In the longest unit that it is a whole number of. */
-function durationText(ms: number): string {
-  if (ms === 0) return '0'
-  const [unit, length] = Object.entries(UNITS).find(([, length]) => ms % length === 0) ?? ['ms', 1]
-  return `${ms / length}${unit}`
-}
-
-function durationMs(value: string): number {
-  const [, digits, unit = 'ms'] = /^([0-9]{1,9})\s*(ms|s|min|h|d)?$/.exec(value.trim()) ?? []
-  const ms = Number(digits) * (UNITS[unit] ?? 1)
-  if (digits === undefined || ms > 2 ** 31 - 1) throw new WireError('22023', 'statement_timeout takes milliseconds')
-  return ms
 }
 
 export interface Setting {
@@ -235,7 +252,8 @@ export function settingOf(
     throw new WireError('42601', 'SET takes a name, TO or =, and a value')
   }
   const isDefault = rest.length === 1 && told[2]?.kind === 'name' && rest[0]?.toLowerCase() === 'default'
-  return [{ name, value: isDefault ? null : rest.join('') }]
+  const isList = name.toLowerCase() === 'search_path'
+  return [{ name, value: isDefault ? null : isList ? told.slice(2).map(quotedOf).join('') : rest.join('') }]
 }
 
 /** Throws 0A000 for what a transaction here is not. */
@@ -249,6 +267,11 @@ export function transactionModes(texts: readonly string[]): readonly Setting[] {
   if (left === '') return []
   if (/read write/.test(left)) throw new WireError('25006', 'this server only reads')
   throw notSupported('each statement reads what is there when it begins: the isolation level is READ COMMITTED')
+}
+
+/** Of a list, where names stay in their quotes, and each text is one. */
+function quotedOf(word: Word): string {
+  return word.kind === 'quoted' || word.kind === 'text' ? `"${valueOf(word).replaceAll('"', '""')}"` : valueOf(word)
 }
 
 function valueOf({ kind, text, value }: Word): string {

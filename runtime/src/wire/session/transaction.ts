@@ -13,6 +13,11 @@ export class Transaction {
     return this.#state
   }
 
+  /** Of its savepoints. */
+  get depth(): number {
+    return this.#savepoints.length
+  }
+
   begin(): void {
     if (this.#state === 'I') this.#state = 'T'
   }

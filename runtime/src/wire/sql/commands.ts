@@ -46,7 +46,9 @@ export const namesRelation = (words: readonly Word[], names: CatalogueNames): bo
 const calledNames = (words: readonly Word[]): readonly string[] =>
   words.flatMap(({ kind, value }, at) => (kind === 'name' && words[at + 1]?.text === '(' ? [value] : []))
 
-const OWN_WORDS: ReadonlySet<string> = new Set('current_schema current_user session_user user'.split(' '))
+const OWN_WORDS: ReadonlySet<string> = new Set(
+  'current_catalog current_role current_schema current_user session_user user'.split(' '),
+)
 
 /** Of the session as PostgreSQL has it, or a cast to what names something of the catalogue: `::regclass`. */
 function isOwnWord(words: readonly Word[], at: number): boolean {
@@ -124,8 +126,8 @@ export function fetchOf({ words }: Statement): FetchCommand {
 }
 
 const COMMANDS: ReadonlySet<string> = new Set(
-  `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
-  move declare fetch copy insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
+  `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare
+  declare move fetch copy insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
   refresh comment lock import security call do notify checkpoint reassign replace attach detach load install`.split(
     /\s+/,
   ),

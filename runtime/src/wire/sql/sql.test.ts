@@ -2,10 +2,24 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
-import { type OpenCursor, ownText } from '../catalogue/own-views.ts'
+import { type OpenCursor, ownText, type SessionView } from '../catalogue/own-views.ts'
+import { type SessionCall, sessionCalls } from '../catalogue/session-calls.ts'
+import { executionOf, preparationOf } from '../session/preparing.ts'
 import { cursorOf, doorOf, fetchOf } from './commands.ts'
 import { copyOf } from './copy.ts'
-import { statementsOf, textOf, wordsOf } from './words.ts'
+import { statementsOf, textOf, type Word, wordsOf } from './words.ts'
+
+const nothing: SessionView = {
+  cursors: () => [],
+  statements: () => [],
+  settings: () => [],
+  valueOf: ({ function: called, name }) => `'${called} ${name}'`,
+}
+
+const own = (sql: string): [readonly Word[], ReadonlyMap<Word, SessionCall>] => {
+  const { words, calls } = sessionCalls(one(sql).words)
+  return [words, calls]
+}
 
 const one = (sql: string) => {
   const [statement] = statementsOf(sql)
@@ -92,15 +106,16 @@ describe('where statements go', () => {
   })
 
   it('to views, where a relation tells of others', () => {
-    const given = (sql: string, cursors: readonly OpenCursor[] = []) => ownText(one(sql).words)(cursors)
+    const given = (sql: string, cursors: readonly OpenCursor[] = []) =>
+      ownText(...own(sql))({ ...nothing, cursors: () => cursors })
     const view = 'information_schema.pg_database'
     assert.equal(
       given('SELECT d.datname, pg_database.oid::text FROM pg_catalog.pg_database d, pg_database WHERE 1<=2'),
       `SELECT d.datname, ${view}.oid::text FROM ${view} d, ${view} WHERE 1<=2`,
     )
     assert.equal(given('SELECT 1 FROM "pg_database"'), 'SELECT 1 FROM information_schema."pg_database"')
-    const own = "SELECT 'pg_database', a.pg_database AS pg_database FROM b.pg_database"
-    assert.equal(given(own), own)
+    const same = "SELECT 'pg_database', a.pg_database AS pg_database FROM b.pg_database"
+    assert.equal(given(same), same)
     const createdAt = new Date(0)
     const told = given("SELECT 1 FROM pg_catalog.pg_cursors WHERE name = 'x'", [
       { name: "a'b", statement: "DECLARE '", createdAt },
@@ -115,6 +130,25 @@ describe('where statements go', () => {
     )
   })
 
+  it('with what the session knows, in place of calls that ask for it', () => {
+    const given = (sql: string) => ownText(...own(sql))(nothing)
+    assert.equal(
+      given("SELECT pg_catalog.current_setting('jit', true)AS cur, current_catalog, a.current_catalog"),
+      "SELECT (select 'current_setting jit' as current_setting)AS cur, (select pg_catalog.current_database() as current_catalog), a.current_catalog",
+    )
+    assert.equal(
+      given("SELECT set_config('search_path', '', false)"),
+      "SELECT (select 'set_config search_path' as set_config)",
+    )
+    const [call] = sessionCalls(one("SELECT \"set_config\"('a''b', 'c', TRUE)").words).calls.values()
+    assert.deepEqual(call, { function: 'set_config', name: "a'b", value: 'c', flag: true })
+    for (const sql of ["SELECT set_config(a, 'b', false)", "SELECT set_config('a', 'b', false) FROM pg_class"])
+      assert.throws(() => own(sql), { sqlState: '0A000' }, sql)
+    // What is not taken for one is refused where it goes.
+    assert.deepEqual(own('SELECT current_setting(name) FROM pg_settings')[1].size, 0)
+    assert.throws(() => checkCatalogueWords(one("SELECT set_config('a', 'b', false)").words), { sqlState: '0A000' })
+  })
+
   it('with words of the catalogue alone that tell of what the caller may see', () => {
     const allowed = [
       "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('r')",
@@ -122,6 +156,7 @@ describe('where statements go', () => {
       'SELECT t.a FROM pg_class t(a, b), pg_catalog.pg_type u (c)',
       'WITH a(x) AS (SELECT 1), b(y, z) AS MATERIALIZED (SELECT 2, 3) SELECT * FROM a, b',
       'SELECT generate_series(1, pg_catalog.array_upper(indkey, 1)) FROM pg_index',
+      'SELECT pos.n FROM pg_class c, pg_catalog.generate_series(1, 32) pos(n)',
     ]
     for (const sql of allowed) checkCatalogueWords(one(sql).words)
     const refused = [
@@ -135,7 +170,6 @@ describe('where statements go', () => {
       "SELECT query_to_xml('select 1', true, true, '')",
       'SELECT pg_terminate_backend(1)',
       'SELECT 1 INTO x',
-      'SELECT current_catalog',
       "SELECT dblink('x')",
       'SELECT pg_table_size(1)',
       'SELECT * FROM pg_class, query_to_xml(relname) AS (a text)',
@@ -145,6 +179,8 @@ describe('where statements go', () => {
       'SELECT array_agg(a) FROM generate_series(1, 100000000) a',
       'SELECT generate_series(1, 9999 * 9999)',
       'SELECT generate_series(1, $1)',
+      'SELECT DISTINCT ON (oid) lo_get(oid) FROM pg_class',
+      'SELECT 1 OPERATOR(pg_catalog.=) lo_get(oid) FROM pg_class',
     ]
     for (const sql of refused) assert.throws(() => checkCatalogueWords(one(sql).words), { sqlState: '0A000' }, sql)
   })
@@ -192,6 +228,29 @@ describe('commands', () => {
     assert.throws(() => copyOf(one('COPY (SELECT $1) TO STDOUT')), { sqlState: '42P02' })
     for (const sql of ['COPY a.b FROM STDIN', 'COPY a.b (x) FROM STDIN BINARY'])
       assert.throws(() => copyOf(one(sql)), { sqlState: '25006' }, sql)
+  })
+
+  it('prepare what gives rows, and run it with constants', () => {
+    const { name, declared, statement } = preparationOf(
+      one('PREPARE "P" (int, timestamp with time zone, numeric(5, 2), unknown) AS SELECT $1 FROM a.b'),
+    )
+    assert.deepEqual([name, declared, statement.sql], ['P', [23, 1184, 1700, 0], 'SELECT $1 FROM a.b'])
+    const { values } = executionOf(one("EXECUTE p (-1.5, 'it''s', null, true, '7'::int)"))
+    assert.deepEqual(
+      values.map(({ bytes }) => bytes?.toString() ?? null),
+      ['-1.5', "it's", null, 'true', '7'],
+    )
+    assert.deepEqual(executionOf(one('EXECUTE p')).values, [])
+    for (const sql of ['EXECUTE p(1 + 1)', 'EXECUTE p(now())', 'EXECUTE p(a)'])
+      assert.throws(() => executionOf(one(sql)), { sqlState: '0A000' }, sql)
+    for (const [sql, sqlState] of [
+      ['PREPARE p AS DELETE FROM a', '25006'],
+      ['PREPARE p AS SET a = b', '0A000'],
+      ['PREPARE p (nothing) AS SELECT 1', '42704'],
+      ['PREPARE p (int[]) AS SELECT 1', '42704'],
+      ['PREPARE p SELECT 1', '42601'],
+    ] as const)
+      assert.throws(() => preparationOf(one(sql)), { sqlState }, sql)
   })
 
   it('declare cursors and fetch forward', () => {

@@ -71,6 +71,11 @@ const OIDS: Readonly<Record<string, number>> = {
   bit: OID.varbit,
 }
 
+/** Of a type of the engine, by its name; 0 where a PostgreSQL has none that says it. */
+export function oidOf(type: string): number {
+  return parseDecimal(type) === null ? (OIDS[type] ?? 0) : OID.numeric
+}
+
 /** Lists, structs, maps and unions are told as the JSON that stands for them. */
 const NESTED = /^(?:list|struct|map|union)</
 

@@ -1,7 +1,7 @@
 /** Parameters as a client binds them, as values of a query. */
 import type { ParameterValue } from '../protocol/client-messages.ts'
 import { notSupported, WireError } from '../protocol/wire-error.ts'
-import type { Word } from '../sql/words.ts'
+import type { Statement, Word } from '../sql/words.ts'
 import { clockText, dateText, malformed, momentText, numericText } from './binary.ts'
 import { OID } from './column-types.ts'
 
@@ -9,6 +9,44 @@ export type QueryValue = string | number | boolean | null
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 const MOST_PARAMETERS = 100
+
+/** What a query is given of a parameter: its value, and the engine's type that it has there; null: as the statement takes a text. */
+export interface TypedValue {
+  readonly value: QueryValue
+  readonly type: string | null
+}
+
+const ENGINE_TYPES: Readonly<Record<number, string>> = {
+  [OID.bool]: 'BOOLEAN',
+  [OID.int2]: 'SMALLINT',
+  [OID.int4]: 'INTEGER',
+  [OID.int8]: 'BIGINT',
+  [OID.float4]: 'FLOAT',
+  [OID.float8]: 'DOUBLE',
+  [OID.bytea]: 'BLOB',
+  [OID.date]: 'DATE',
+  [OID.time]: 'TIME',
+  [OID.timestamp]: 'TIMESTAMP',
+  [OID.timestamptz]: 'TIMESTAMPTZ',
+  [OID.uuid]: 'UUID',
+}
+
+/** Without its type, a number of a column's would decide by how the engine compares texts, and `id + $1` could not be planned. */
+export function typedValueOf(oid: number, given: ParameterValue): TypedValue {
+  const value = valueOf(oid, given)
+  if (oid !== OID.numeric) return { value, type: ENGINE_TYPES[oid] ?? null }
+  return { value, type: value === null ? 'DECIMAL(18, 3)' : decimalOf(String(value)) }
+}
+
+const MOST_DIGITS = 38
+
+/** With the places that the number itself has: it is compared as it is, not as a column would round it. */
+function decimalOf(number: string): string {
+  const [, whole = '', , fraction = ''] = /^\s*[+-]?([0-9]*)(\.([0-9]*))?\s*$/.exec(number) ?? []
+  const digits = whole.replace(/^0+/, '').length + fraction.length
+  if (whole + fraction === '' || digits > MOST_DIGITS) return 'DOUBLE'
+  return `DECIMAL(${Math.max(1, digits)}, ${fraction.length})`
+}
 
 /** Throws 22P02, 22P03 or 22021 for bytes that are none of the type, 0A000 for a type that is not taken as binary. */
 export function valueOf(oid: number, { format, bytes }: ParameterValue): QueryValue {
@@ -24,6 +62,14 @@ export function valueOf(oid: number, { format, bytes }: ParameterValue): QueryVa
     case OID.float4:
     case OID.float8:
       return floatOf(text)
+    case OID.bytea:
+      return bytesText(text)
+    case OID.date:
+      // As PostgreSQL has it, what stands behind a day is not part of it.
+      return /^\s*([0-9]{4,}-[0-9]{2}-[0-9]{2})(?:[ T][-+0-9:.Z ]*)?$/.exec(text)?.[1] ?? text
+    case OID.timestamp:
+      // Nor is an offset part of a time without one: it moves nothing.
+      return text.replace(/([0-9]{2}:[0-9]{2}[0-9:.]*) ?(?:[-+][0-9]{2}(?::?[0-9]{2})*|Z)$/, '$1')
     default:
       return text
   }
@@ -42,6 +88,13 @@ function truthOf(text: string): boolean {
   if (['t', 'true', '1', 'on', 'yes', 'y'].includes(word)) return true
   if (['f', 'false', '0', 'off', 'no', 'n'].includes(word)) return false
   throw invalid('boolean')
+}
+
+/** `\\x6869`, or the bytes themselves, as the engine writes bytes: `\\x68\\x69`. */
+function bytesText(text: string): string {
+  const hex = /^\\x((?:[0-9a-f]{2})*)$/i.exec(text)?.[1]
+  if (hex === undefined) throw invalid('bytea, which begins with \\x')
+  return hex.replace(/../g, (byte) => `\\x${byte}`)
 }
 
 /** As text where a number would lose digits. */
@@ -107,6 +160,8 @@ function textOfBinary(oid: number, bytes: Buffer): string {
       return momentText(bytes.readBigInt64BE())
     case OID.timestamptz:
       return `${momentText(bytes.readBigInt64BE())}+00`
+    case OID.bytea:
+      return `\\x${bytes.toString('hex')}`
     case OID.uuid:
       return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
     case 0:
@@ -141,10 +196,16 @@ const CAST_TYPES: Readonly<Record<string, number>> = {
   date: OID.date,
   timestamp: OID.timestamp,
   timestamptz: OID.timestamptz,
+  time: OID.time,
   uuid: OID.uuid,
+  bytea: OID.bytea,
+  text: OID.text,
+  varchar: OID.text,
+  string: OID.text,
+  json: OID.json,
 }
 
-/** Of each parameter the type that the client declared, else that of its cast, else text. Throws 54000 for too many. */
+/** Of each parameter the type that the client declared, else that of its cast, else 0: it is not known. Throws 54000 for too many. */
 export function parameterOids(words: readonly Word[], declared: readonly number[]): readonly number[] {
   const numbers = words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : []))
   const count = Math.max(0, declared.length, ...numbers)
@@ -155,15 +216,72 @@ export function parameterOids(words: readonly Word[], declared: readonly number[
   })
 }
 
+/** `CAST($1 AS`, where `SELECT $1 AS` gives a name. */
+const isInCast = (words: readonly Word[], at: number): boolean =>
+  words[at - 1]?.text === '(' && words[at - 2]?.value === 'cast' && words[at + 1]?.value === 'as'
+
 function castOf(words: readonly Word[], parameter: string): number {
   for (const [at, word] of words.entries()) {
     if (word.kind !== 'parameter' || word.text !== parameter) continue
     const next = words.slice(at + 1, at + 7)
     const isCast = next[0]?.text === ':' && next[1]?.text === ':'
-    const type = isCast ? next[2]?.value : next[0]?.value === 'as' ? next[1]?.value : undefined
+    const type = isCast ? next[2]?.value : isInCast(words, at) ? next[1]?.value : undefined
     const rest = next.slice(isCast ? 3 : 2).map(({ value }) => value)
     if (type === 'timestamp' && rest[0] === 'with' && rest[1] === 'time') return OID.timestamptz
     if (type !== undefined && CAST_TYPES[type] !== undefined) return CAST_TYPES[type]
   }
-  return OID.text
+  return 0
 }
+
+/** Of a type as PREPARE names it. Throws 42704. */
+export function oidOfTypeWords(words: readonly Word[]): number {
+  const names = words.flatMap(({ kind, value }) => (kind === 'name' || kind === 'quoted' ? [value] : []))
+  const [type = '', ...rest] = names[0] === 'pg_catalog' ? names.slice(1) : names
+  if (type === 'unknown') return 0
+  const isZoned = type === 'timestamp' && rest.join(' ') === 'with time zone'
+  const oid = isZoned ? OID.timestamptz : (CAST_TYPES[type] ?? (type === 'character' ? OID.text : undefined))
+  if (oid === undefined || words.some(({ text }) => text === '[')) {
+    throw new WireError('42704', `there is no type of that name for parameters: ${type.slice(0, 63)}`)
+  }
+  return oid
+}
+
+/** As clients are told them: what is not known is text. */
+export const toldOids = (oids: readonly number[]): readonly number[] => oids.map((oid) => oid || OID.text)
+
+export interface ParameterPlace {
+  /** From 1. */
+  readonly number: number
+  readonly start: number
+  readonly end: number
+}
+
+/** Where the statement's text has parameters that it does not cast itself. */
+export function parameterPlaces({ words }: Pick<Statement, 'words'>): readonly ParameterPlace[] {
+  const start = words[0]?.at ?? 0
+  return words.flatMap(({ kind, text, at }, index) => {
+    if (kind !== 'parameter' || words[index + 1]?.text === ':' || isInCast(words, index)) return []
+    return [{ number: Number(text.slice(1)), start: at - start, end: at - start + text.length }]
+  })
+}
+
+/** The text with each of these parameters cast to its type, where that is known. */
+export function castText(sql: string, places: readonly ParameterPlace[], types: readonly (string | null)[]): string {
+  let text = ''
+  let done = 0
+  for (const { number, start, end } of places) {
+    const type = types[number - 1] ?? null
+    if (type === null) continue
+    text += `${sql.slice(done, start)}CAST($${number} AS ${type})`
+    done = end
+  }
+  return text + sql.slice(done)
+}
+
+/** A day or a moment with an offset, which is read otherwise than a text where the statement asks for a date. */
+export const isMoment = (oid: number, { format, bytes }: ParameterValue): boolean =>
+  oid === 0 &&
+  format === 0 &&
+  bytes !== null &&
+  bytes.length < 64 &&
+  /^[0-9]{4,}-[0-9]{2}-[0-9]{2}.*[-+][0-9]{2}/.test(bytes.toString('latin1'))

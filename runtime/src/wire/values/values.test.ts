@@ -2,11 +2,12 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { cutBatch } from '../protocol/row-batch.ts'
+import { columnsOf } from '../session/product-plan.ts'
 import { resultNames, wordsOf } from '../sql/words.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
 import { columnOf, OID } from './column-types.ts'
 import { rowsOfCsv } from './csv-rows.ts'
-import { parameterOids, valueOf } from './parameters.ts'
+import { castText, parameterOids, parameterPlaces, typedValueOf, valueOf } from './parameters.ts'
 
 /** The cells of a message of a row. */
 function cellsOf(row: Buffer): readonly (Buffer | null)[] {
@@ -321,6 +322,13 @@ describe('values', () => {
     assert.equal(named('sum(x)', 'select *, sum(x) from a.b'), 'sum')
   })
 
+  it('are in as many columns as a message can tell', () => {
+    const columns = Array.from({ length: 32_768 }, (_, at) => ({ name: `c${at}`, type: 'long', masked: false }))
+    const names = resultNames(wordsOf('select * from a.b'))
+    assert.equal(columnsOf({ columns: columns.slice(1) }, names).length, 32_767)
+    assert.throws(() => columnsOf({ columns }, names), { sqlState: '54011' })
+  })
+
   it('of parameters are read by their type, or refused', () => {
     const text = (value: string) => ({ format: 0, bytes: Buffer.from(value) }) as const
     assert.equal(valueOf(OID.int4, text('7')), 7)
@@ -332,7 +340,32 @@ describe('values', () => {
     assert.throws(() => valueOf(OID.text, { format: 0, bytes: Buffer.from([0xff]) }), { sqlState: '22021' })
     assert.deepEqual(
       parameterOids(wordsOf('select $1::bigint, cast($2 as timestamp with time zone), $3'), [0, 0]),
-      [20, 1184, 25],
+      [20, 1184, 0],
+    )
+    assert.deepEqual(parameterOids(wordsOf('select $1 as date'), []), [0])
+  })
+
+  it('of parameters are compared as what they are: cast to their own type, and no other', () => {
+    const text = (value: string) => ({ format: 0, bytes: Buffer.from(value) }) as const
+    for (const [oid, given, value, type] of [
+      [OID.int4, '7', 7, 'INTEGER'],
+      [OID.numeric, '-0.00040', '-0.00040', 'DECIMAL(5, 5)'],
+      [OID.numeric, '12.5', '12.5', 'DECIMAL(3, 1)'],
+      [OID.numeric, 'NaN', 'NaN', 'DOUBLE'],
+      [OID.numeric, `1${'0'.repeat(38)}`, `1${'0'.repeat(38)}`, 'DOUBLE'],
+      [OID.date, '2024-01-31 +02', '2024-01-31', 'DATE'],
+      [OID.timestamp, '2024-01-31 10:00:00.5+02', '2024-01-31 10:00:00.5', 'TIMESTAMP'],
+      [OID.timestamptz, '2024-01-31 10:00:00+02', '2024-01-31 10:00:00+02', 'TIMESTAMPTZ'],
+      [OID.bytea, '\\x00fF', '\\x00\\xfF', 'BLOB'],
+      [0, '2024-01-31', '2024-01-31', null],
+    ] as const)
+      assert.deepEqual(typedValueOf(oid, text(given)), { value, type }, given)
+    assert.deepEqual(typedValueOf(OID.bytea, { format: 1, bytes: Buffer.from([1, 255]) }).value, '\\x01\\xff')
+    assert.throws(() => typedValueOf(OID.bytea, text('x')), { sqlState: '22P02' })
+    const sql = "select $2 as a, '$1', $1::date from x where b = $1 and cast($2 as int) > 1"
+    assert.equal(
+      castText(sql, parameterPlaces({ words: wordsOf(sql) }), ['DATE', 'INTEGER']),
+      "select CAST($2 AS INTEGER) as a, '$1', $1::date from x where b = CAST($1 AS DATE) and cast($2 as int) > 1",
     )
   })
 })

@@ -1,0 +1,34 @@
+/** What statements about the catalogue are told of their session. */
+import { quoteText } from '@sluice/engine'
+import { DEFAULT_PATH_SQL } from '../catalogue/own-views.ts'
+import type { SessionCall } from '../catalogue/session-calls.ts'
+import { WireError } from '../protocol/wire-error.ts'
+import type { Kept } from './kept.ts'
+import type { PlanSession } from './row-plans.ts'
+import { reporting, type SessionState } from './session-commands.ts'
+import type { Settings } from './settings.ts'
+
+export function sessionPlans(kept: Kept, state: Pick<SessionState, 'settings' | 'report'>): PlanSession {
+  const { settings } = state
+  return {
+    cursors: () => kept.cursors(),
+    statements: () => kept.statements(),
+    settings: () => settings.all(),
+    searchPath: () => settings.searchPath,
+    valueOf: (call) => valueSql(settings, call),
+    set: (name, value, isLocal) => reporting(state, () => settings.set(name, value, isLocal ? 'local' : 'session')),
+  }
+}
+
+/** Throws 42704 for a name that is not told, unless the call takes null for it. */
+function valueSql(settings: Settings, call: SessionCall): string {
+  try {
+    const value = settings.value(call.name)
+    const isDefaultPath = call.name.toLowerCase() === 'search_path' && value === ''
+    return isDefaultPath && call.function === 'current_setting' ? DEFAULT_PATH_SQL : `${quoteText(value)}::text`
+  } catch (error) {
+    const isAbsent = call.flag && call.function === 'current_setting'
+    if (isAbsent && error instanceof WireError && error.sqlState === '42704') return 'null::text'
+    throw error
+  }
+}
