@@ -53,6 +53,7 @@ import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
 import { changeRoutes } from './http/routes/changes.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
 import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
+import { erasureRoutes } from './http/routes/erasures.ts'
 import { exportRoutes } from './http/routes/exports.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
@@ -419,6 +420,7 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
     ...quarantineRoutes(platform, cursors),
+    ...erasureRoutes(platform, cursors),
     ...pushRoutes(platform, container.resolve(TOKENS.threads)),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),

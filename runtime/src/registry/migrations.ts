@@ -45,6 +45,7 @@ import { backfills } from './migrations/084-backfills.ts'
 import { servicePasswordsTable } from './migrations/085-service-passwords.ts'
 import { quarantineReplay } from './migrations/086-quarantine-replay.ts'
 import { webhooks } from './migrations/087-webhooks.ts'
+import { erasures } from './migrations/088-erasures.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -99,5 +100,6 @@ export const registryMigrations: MigrationList = {
     servicePasswordsTable,
     quarantineReplay,
     webhooks,
+    erasures,
   ],
 }
