@@ -490,6 +490,8 @@ const ELSEWHERE = [
   ...['getDocs', 'getRoot', 'getManifestSchema', 'downloadExport', 'listExports'],
   // Of deliveries, and of no row.
   ...['listWebhooks', 'getWebhook', 'listDeadLetters'],
+  // For administrators, without keys.
+  ...['listErasures', 'getErasure'],
 ]
 /** In the tests below that are about more than one product. */
 const TOGETHER = ['listProducts', 'listIngestion', 'followEvents', 'listAudit', 'listQuarantine', 'discoverConnection']

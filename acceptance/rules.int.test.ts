@@ -59,6 +59,9 @@ const RULES: Readonly<Record<string, Rule>> = {
   deleteApplicationKeysOf: OWN_CHANGE,
   /** By administrators, in a tenant. */
   createServicePassword: [401, 403, 403, 403, 403, 'heard'],
+  createErasure: [401, 403, 403, 403, 403, 'heard'],
+  listErasures: [401, 403, 403, 403, 403, 'heard'],
+  getErasure: [401, 403, 403, 403, 403, 'heard'],
   listServicePasswords: OWN_CHANGE,
   deleteServicePassword: DEVELOPER,
   createNotificationTarget: OWN_CHANGE,
@@ -271,6 +274,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   updateConnection: { config_encrypted: '!' },
   createApplicationKey: { name: 'none', products: ['none'] },
   createServicePassword: { name: 'none', group: 'none' },
+  createErasure: { table: 'none', key: { none: 'none' } },
   createNotificationTarget: { kind: 'webhook', name: 'none', url: 'none' },
   createRawGrant: { subject: {} },
   discardQuarantine: { table: 'public.none' },

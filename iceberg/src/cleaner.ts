@@ -3,6 +3,7 @@ import type { TableMetadata } from './format/metadata.ts'
 import { statisticsOf } from './format/statistics-updates.ts'
 import type { Manifests } from './manifests.ts'
 import { notePath, readNote } from './newest-note.ts'
+import type { ObjectStat } from './store/object-store.ts'
 import type { TableFiles } from './table-files.ts'
 import type { TableReader, TableState } from './table-state.ts'
 
@@ -23,7 +24,7 @@ const HOUR_MS = 60 * 60 * 1000
  * @param minAgeMs at least one hour
  */
 export async function cleanTable(
-  context: { readonly catalog: Catalog; readonly reader: TableReader; readonly manifests: Manifests },
+  context: CleanContext,
   files: TableFiles,
   options: { readonly minAgeMs: number; readonly nowMs: number },
   signal: AbortSignal,
@@ -34,6 +35,67 @@ export async function cleanTable(
   if (await context.catalog.hasOpenWrites(files.ref)) return LEFT_ALONE
   const state = await context.reader.load(files.ref, signal)
   if (await isOlderThanNoted(files, state)) return LEFT_ALONE
+  return removeUnreached(context, files, state, { listed, keepSinceMs }, signal)
+}
+
+/**
+ * Removes all that the table as it is now does not reach, however young: readers that began on a former snapshot find files
+ * missing. Writers that began before `movePointer` publish nothing, since they have to find the table as it was; so their
+ * files go, too, and nobody has to wait for the leases of those that died.
+ *
+ * @param movePointer publishes a commit
+ */
+export async function cleanTableAtOnce(
+  context: CleanContext,
+  files: TableFiles,
+  movePointer: () => Promise<void>,
+  signal: AbortSignal,
+): Promise<CleanResult> {
+  const listed = await Array.fromAsync(files.store.list(files.root, signal))
+  await movePointer()
+  const state = await context.reader.load(files.ref, signal)
+  return removeUnreached(context, files, state, { listed, keepSinceMs: Number.POSITIVE_INFINITY }, signal)
+}
+
+export interface TableTraces {
+  /** In the table's metadata. */
+  readonly snapshots: number
+  /** Entries of their manifests that say that a file is gone. */
+  readonly goneEntries: number
+  /** Objects in the table's folder that its metadata does not reach. */
+  readonly unreachedFiles: number
+}
+
+/** What a table still has of what it was. */
+export async function tracesOf(context: CleanContext, files: TableFiles, signal: AbortSignal): Promise<TableTraces> {
+  const state = await context.reader.load(files.ref, signal)
+  const reached = state === null ? new Set<string>() : await reachable(context, state, Number.POSITIVE_INFINITY, signal)
+  let unreachedFiles = 0
+  for await (const { path } of files.store.list(files.root, signal)) {
+    if (!reached.has(path) && path !== notePath(files)) unreachedFiles += 1
+  }
+  const snapshots = state?.metadata.snapshots ?? []
+  let goneEntries = 0
+  for (const { 'manifest-list': list } of snapshots) {
+    const manifests = await context.manifests.readList(files, list, signal)
+    goneEntries += manifests.reduce((sum, { deleted_files_count: gone }) => sum + gone, 0)
+  }
+  return { snapshots: snapshots.length, goneEntries, unreachedFiles }
+}
+
+interface CleanContext {
+  readonly catalog: Catalog
+  readonly reader: TableReader
+  readonly manifests: Manifests
+}
+
+async function removeUnreached(
+  context: CleanContext,
+  files: TableFiles,
+  state: TableState | null,
+  { listed, keepSinceMs }: { readonly listed: readonly ObjectStat[]; readonly keepSinceMs: number },
+  signal: AbortSignal,
+): Promise<CleanResult> {
   const reached = state === null ? new Set<string>() : await reachable(context, state, keepSinceMs, signal)
   let [removedFiles, removedBytes, storedBytes] = [0, 0, 0]
   for (const { path, sizeBytes, modifiedAt } of listed) {
@@ -60,7 +122,7 @@ async function isOlderThanNoted(files: TableFiles, state: TableState | null): Pr
 
 /** Paths of all files that the current metadata, or metadata current since then, leads to. */
 async function reachable(
-  context: { readonly reader: TableReader; readonly manifests: Manifests },
+  context: Omit<CleanContext, 'catalog'>,
   state: TableState,
   sinceMs: number,
   signal: AbortSignal,

@@ -71,6 +71,11 @@ export interface CommitRequest {
   readonly removed?: readonly string[]
   /** The manifests that list them (`ScanFile.manifest`); no others are read while they are found there. */
   readonly removedFrom?: readonly string[]
+  /**
+   * The snapshot's manifests say nothing of files that are gone, by this commit or by one before: bounds of columns are values
+   * of rows.
+   */
+  readonly leavesNoTrace?: boolean
   /** For `restore`. */
   readonly snapshotId?: SnapshotId
   /** Kept in the snapshot: epoch, run, version … To be kept short: table metadata holds all snapshots at once. */
@@ -282,9 +287,10 @@ async function newContent(
   return { ...written, summary: summaryOf(change, written, made.parent, request.operation === 'rewrite') }
 }
 
-function fileChange({ operation, files, removed, removedFrom }: CommitRequest): FileChange {
-  if (operation === 'replace') return { added: files, removed: 'all', removedFrom: [] }
-  return { added: files, removed: operation === 'append' ? [] : (removed ?? []), removedFrom: removedFrom ?? [] }
+function fileChange({ operation, files, removed, removedFrom, leavesNoTrace = false }: CommitRequest): FileChange {
+  if (operation === 'replace') return { added: files, removed: 'all', removedFrom: [], leavesNoTrace }
+  const gone = operation === 'append' ? [] : (removed ?? [])
+  return { added: files, removed: gone, removedFrom: removedFrom ?? [], leavesNoTrace }
 }
 
 /** The manifests of an older snapshot serve again as they are: they name their own sequence numbers. */

@@ -2,10 +2,10 @@ import { SluiceError } from '@sluice/sdk'
 import type { Catalog } from './catalog.ts'
 import { type Changes, describeChanges } from './changes.ts'
 import { checkTable, type LakeProblem } from './checker.ts'
-import { type CleanResult, cleanTable } from './cleaner.ts'
+import { type CleanResult, cleanTable, cleanTableAtOnce, type TableTraces, tracesOf } from './cleaner.ts'
 import { type CommitRequest, type StagedCommit, stageChanges, stageCommit } from './commit.ts'
 import { type CompactionOptions, compactionCommit, compactionJob, smallFiles } from './compaction.ts'
-import { expiryUpdates, tagUpdates } from './maintenance-updates.ts'
+import { expiryUpdates, forgettingUpdates, tagUpdates } from './maintenance-updates.ts'
 import { Manifests } from './manifests.ts'
 import { type DeleteRequest, type MergeRequest, planDelete, planMerge, type TouchedFiles } from './merge.ts'
 import { notePath, readNote } from './newest-note.ts'
@@ -371,8 +371,31 @@ export class Lake {
     signal: AbortSignal,
   ): Promise<CleanResult> {
     await this.requireOwn(ref.warehouse)
-    const context = { catalog: this.#options.catalog, reader: this.#reader, manifests: this.#manifests }
-    return cleanTable(context, await this.#filesOf(ref), { nowMs: this.#now(), ...options }, signal)
+    return cleanTable(this.#cleanContext, await this.#filesOf(ref), { nowMs: this.#now(), ...options }, signal)
+  }
+
+  /**
+   * The table is no more than it is now: other snapshots go, tagged ones, too, and with them at once all files that they alone
+   * had, without the time that readers are given otherwise. Writers that have begun lose. Repeatable.
+   *
+   * @param publish makes the commit visible; throws CONFLICT `lake_commit_conflict`
+   */
+  async forgetHistory(
+    ref: TableRef,
+    publish: (staged: StagedCommit) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<CleanResult> {
+    await this.requireOwn(ref.warehouse)
+    const move = async () => {
+      const state = await this.#state(ref, signal)
+      await publish(await stageChanges(this.#context(state.files), state, forgettingUpdates(state, this.#now())))
+    }
+    return cleanTableAtOnce(this.#cleanContext, await this.#filesOf(ref), move, signal)
+  }
+
+  /** What the table still has of what it was. */
+  async traces(ref: TableRef, signal: AbortSignal): Promise<TableTraces> {
+    return tracesOf(this.#cleanContext, await this.#filesOf(ref), signal)
   }
 
   /** Everything that keeps the table, or a snapshot of it, from being read. See `checkTable`. */
@@ -396,6 +419,10 @@ export class Lake {
       lost.set(`${namespace}/${table}`, { warehouse, namespace, table })
     }
     return [...lost.values()]
+  }
+
+  get #cleanContext() {
+    return { catalog: this.#options.catalog, reader: this.#reader, manifests: this.#manifests }
   }
 
   get #leases(): WriteLeases {

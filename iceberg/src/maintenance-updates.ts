@@ -24,6 +24,22 @@ export function expiryUpdates(state: TableState, snapshotIds: readonly SnapshotI
   return ids.length === 0 ? [] : [{ action: 'remove-snapshots', 'snapshot-ids': ids }]
 }
 
+/** When the history before the current snapshot was removed. Milliseconds since 1970. */
+const FORGOTTEN_AT = 'sluice.history-forgotten-at-ms'
+
+/** Only what the table is now stays: no other snapshot, and no name for one. */
+export function forgettingUpdates({ metadata, snapshotId }: TableState, nowMs: number): readonly TableUpdate[] {
+  const isCurrent = (id: unknown) => String(id) === snapshotId
+  const names = Object.entries(metadata.refs).filter(([name, ref]) => name !== MAIN && !isCurrent(ref['snapshot-id']))
+  const gone = metadata.snapshots.map((snapshot) => snapshot['snapshot-id']).filter((id) => !isCurrent(id))
+  return [
+    ...names.map(([name]): TableUpdate => ({ action: 'remove-snapshot-ref', 'ref-name': name })),
+    ...(gone.length === 0 ? [] : [{ action: 'remove-snapshots', 'snapshot-ids': gone } as const]),
+    // A commit even where there is nothing to remove: whoever writes by what the table was is to find it moved.
+    { action: 'set-properties', updates: { [FORGOTTEN_AT]: String(nowMs) } },
+  ]
+}
+
 function refused(reason: string): SluiceError {
   return new SluiceError('INVALID_DATA', `the tag cannot be set: ${reason}`, {
     code: 'lake_tag_invalid',

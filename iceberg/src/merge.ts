@@ -68,6 +68,8 @@ export interface DeleteRequest {
   readonly scan: Scan
   /** One boolean SQL expression over the table's columns: rows for which it is true go. Its trust is the runtime's. */
   readonly where: string
+  /** Files are written anew for rows of the kind that are listed as gone, too: they lie in them until then. */
+  readonly buried?: boolean
   readonly job: WriteJob
 }
 
@@ -331,12 +333,13 @@ export async function planDelete(
   request: DeleteRequest,
   signal: AbortSignal,
 ): Promise<TouchedFiles> {
-  const { base, scan, where, job } = request
+  const { base, scan, where, buried = false, job } = request
+  const looked = buried ? { ...scan, deletes: [] } : scan
   const marks = hasMarks(scan.summary)
   const schema = { ...base.schema, fields: fileFields(base.schema.fields, marks) }
   const all = schema.fields.map((field) => field.name)
   const condition = `coalesce((${where}), false)`
-  const sql = `SELECT DISTINCT ${FILE} FROM ${liveRows(scan, schema, all, `WHERE ${condition}`)}`
+  const sql = `SELECT DISTINCT ${FILE} FROM ${liveRows(looked, schema, all, `WHERE ${condition}`)}`
   const isFound = scan.files.length > 0 && findsPositions(base, scan, toTableSchema(base.schema))
   const run = isFound
     ? await context.engine.run(

@@ -15,6 +15,8 @@ export interface FileChange {
   readonly removed: readonly string[] | 'all'
   /** Manifests that are likely to list them, which are read first. */
   readonly removedFrom: readonly string[]
+  /** Files that are gone are not listed as such: neither these nor those of commits before. */
+  readonly leavesNoTrace: boolean
 }
 
 export interface NewSnapshot {
@@ -117,10 +119,11 @@ async function removeFiles(
   files: TableFiles,
   writer: ManifestWriter,
   live: readonly ManifestFile[],
-  { removed: targets, removedFrom }: FileChange,
+  { removed: targets, removedFrom, leavesNoTrace }: FileChange,
   signal: AbortSignal | undefined,
 ): Promise<Removal> {
-  if (targets !== 'all' && targets.length === 0) return { kept: live, removed: [] }
+  if (targets !== 'all' && targets.length === 0 && !leavesNoTrace) return { kept: live, removed: [] }
+  const isToStay = (manifest: ManifestFile) => !leavesNoTrace || manifest.deleted_files_count === 0
   const missing = new Set(targets === 'all' ? [] : targets)
   const isTarget = (file: DataFile) => targets === 'all' || missing.delete(file.uri)
   const kept: ManifestFile[] = []
@@ -129,18 +132,19 @@ async function removeFiles(
   const likely = new Set(removedFrom)
   const isLikely = ({ manifest_path: path }: ManifestFile) => likely.has(path)
   for (const manifest of [...live.filter(isLikely), ...live.filter((each) => !isLikely(each))]) {
-    if (targets !== 'all' && missing.size === 0) {
+    if (targets !== 'all' && missing.size === 0 && isToStay(manifest)) {
       kept.push(manifest)
       continue
     }
     const entries = (await manifests.readEntries(files, manifest, signal)).filter((entry) => entry.status !== 'deleted')
     const gone = new Set(entries.filter((entry) => isTarget(entry.file)))
-    if (gone.size === 0) {
+    if (gone.size === 0 && isToStay(manifest)) {
       kept.push(manifest)
       continue
     }
     removed.push(...Array.from(gone, (entry) => entry.file))
-    rewritten.push(...entries.map((entry) => (gone.has(entry) ? writer.deleted(entry) : existing(entry))))
+    const listed = leavesNoTrace ? entries.filter((entry) => !gone.has(entry)) : entries
+    rewritten.push(...listed.map((entry) => (gone.has(entry) ? writer.deleted(entry) : existing(entry))))
   }
   if (missing.size > 0) throw commitConflict('files-to-remove-missing')
   await writer.write(rewritten)

@@ -56,6 +56,18 @@ export const REPLAY_FAULT_POINTS = [
   'replay.before-finish',
 ] as const
 
+/** Of a run that erases a row. */
+export const ERASURE_FAULT_POINTS = [
+  'erasure.claimed',
+  'erasure.raw-written',
+  'erasure.raw-erased',
+  'erasure.table-forgotten',
+  'erasure.product-forgotten',
+  'erasure.products-made',
+  'erasure.proved',
+  'erasure.before-finish',
+] as const
+
 /** Of a rollback's run. */
 export const ROLLBACK_FAULT_POINTS = ['rollback.before-commit', 'rollback.after-commit'] as const
 

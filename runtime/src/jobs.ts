@@ -3,6 +3,8 @@ import { isSluiceError } from '@sluice/sdk'
 import type { DependencyContainer } from 'tsyringe'
 import { TOKENS } from './assembly/tokens.ts'
 import { appendEvent } from './events/outbox.ts'
+import { erasureOf } from './ingestion/erasure/erasure-input.ts'
+import { runErasure } from './ingestion/erasure/run-erasure.ts'
 import { makeWave } from './ingestion/make-wave.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { productProgress } from './ingestion/product-progress.ts'
@@ -28,6 +30,7 @@ import { findConnection } from './registry/connections.ts'
 import { onAccountOf } from './registry/cpu-accounts.ts'
 import { recordedError } from './registry/deployments.ts'
 import { ENDPOINTS_JOB, endpointsDue } from './registry/endpoint-states.ts'
+import { closeErasures } from './registry/erasures.ts'
 import { isFollowing } from './registry/follows.ts'
 import { latestEpoch } from './registry/materializations.ts'
 import { askToTell } from './registry/openlineage-runs.ts'
@@ -79,7 +82,13 @@ async function execute(
     const connection = await findConnection(platform.pool, run.tenant, run.connectionId as string)
     if (connection === null) return {}
     const replay = replayOf(run)
+    const erasure = erasureOf(run)
     const about = { connection, lease, signal, toTransforms, isFollowing: isFollowing(run) }
+    if (erasure !== null) {
+      const { exportFiles, changeSpools } = platform
+      const forgetSpools = (tenant: string) => changeSpools.forgetOf(tenant)
+      return runErasure(about, erasure, { ...ingestion, materializer: deps, exportFiles, forgetSpools })
+    }
     return replay === null ? runIngestion(about, ingestion) : runReplay(about, replay, ingestion)
   }
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
@@ -161,6 +170,7 @@ async function announce(platform: Platform, { run }: ClaimedRun, outcome: RunOut
       await endRollback(client, run, outcome.state === 'failed' ? outcome.error : CANCELLED)
     }
     await appendEvent(client, { tenant: run.tenant, kind: 'ingestion', name: outcome.state, subject: run.id, data })
+    if (erasureOf(run) !== null) await closeErasures(client, run.tenant)
     await noteIncidents(client, run, outcome)
     if (platform.config.openlineage !== undefined) await askToTell(client, run.tenant)
     await client.query('commit')

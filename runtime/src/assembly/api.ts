@@ -18,6 +18,7 @@ import { catalogLoginRoutes } from '../http/routes/catalog-logins.ts'
 import { changeRoutes } from '../http/routes/changes.ts'
 import { connectionRoutes } from '../http/routes/connections.ts'
 import { declaredOperationRoutes } from '../http/routes/declared-operations.ts'
+import { erasureRoutes } from '../http/routes/erasures.ts'
 import { exportRoutes } from '../http/routes/exports.ts'
 import { icebergCatalog } from '../http/routes/iceberg.ts'
 import { lakeRoutes } from '../http/routes/lake.ts'
@@ -77,6 +78,7 @@ export async function createApi({ readiness, admission, ...parts }: ApiParts): P
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
     ...quarantineRoutes(platform, cursors),
+    ...erasureRoutes(platform, cursors),
     ...pushRoutes(platform, threads),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),

@@ -27,6 +27,7 @@ export const SWITCHES: readonly string[] = [
   'no-guess',
   'odcs',
   'once',
+  'expire-history',
 ]
 
 export function parseArguments(argv: readonly string[]): Arguments {

@@ -83,6 +83,7 @@ it('knows of each command how many words it takes, by its usage', () => {
     ['quarantine list', 2],
     ['quarantine replay', Number.POSITIVE_INFINITY],
     ['quarantine discard', Number.POSITIVE_INFINITY],
+    ['erase', 2],
     ['dbt import', 2],
     ['grant remove', 2],
     ['webhook create', 2],
@@ -160,7 +161,7 @@ it('says with --json what the server answered, whatever the command', async () =
       confirm: 'x',
       tier: 'free',
       to: 'x',
-      key: 'x',
+      key: name === 'erase' ? 'id=7' : 'x',
       ...(name.endsWith('rollback') ? { version: '1' } : {}),
       ...(name === 'service-password create' ? { team: 'x' } : {}),
     }

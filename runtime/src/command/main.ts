@@ -22,6 +22,7 @@ import { CONFIG_COMMANDS } from './config-command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { DBT_COMMANDS } from './dbt-command.ts'
 import { DEV_COMMANDS } from './dev-command.ts'
+import { ERASURE_COMMANDS } from './erasure-commands.ts'
 import { EXPORT_ROWS_COMMANDS } from './export-rows-command.ts'
 import { hasLeft, inWords, refusedIn } from './failures.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
@@ -67,6 +68,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...TENANT_COMMANDS,
   ...CONNECTION_COMMANDS,
   ...QUARANTINE_COMMANDS,
+  ...ERASURE_COMMANDS,
   ...PRODUCT_COMMANDS,
   ...APPLY_COMMANDS,
   ...DEV_COMMANDS,

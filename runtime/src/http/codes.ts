@@ -5,6 +5,7 @@
 import type { ErrorKind } from '@sluice/sdk'
 import type { AuthCode } from '../auth/errors.ts'
 import { CATALOG_CODES } from './codes-of-catalog.ts'
+import { ERASURE_CODES } from './codes-of-erasures.ts'
 import { EXPORT_CODES } from './codes-of-exports.ts'
 import { LOG_CODES } from './codes-of-logs.ts'
 import { PLATFORM_CODES } from './codes-of-platform.ts'
@@ -520,6 +521,7 @@ export const ERROR_CODES = {
   ...PUSH_CODES,
   ...EXPORT_CODES,
   ...WEBHOOK_CODES,
+  ...ERASURE_CODES,
   ...STORE_CODES,
 } as const satisfies Readonly<Record<string, ErrorCode>> & Readonly<Record<AuthCode, ErrorCode>>
 

@@ -41,6 +41,7 @@ export interface SpooledLine {
 }
 
 interface Spool {
+  readonly tenant: string
   readonly file: string
   readonly written: Promise<number>
   /** As far as it is known. */
@@ -107,6 +108,11 @@ export class ChangeSpools {
     }
   }
 
+  /** Of one tenant none is kept: whoever follows has them computed again. */
+  forgetOf(tenant: string): void {
+    for (const spool of this.#spools.values()) if (spool.isWritten && spool.tenant === tenant) this.#forget(spool)
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#sweep)
     this.#closing.abort()
@@ -128,6 +134,7 @@ export class ChangeSpools {
     const file = join(this.#options.directory, `${key}-${this.#computed}.lines`)
     this.#computed += 1
     const spool: Spool = {
+      tenant: step.tenant,
       file,
       bytes: 0,
       isWritten: false,

@@ -23,6 +23,7 @@ import {
 import { type Product, pauseOf } from '../registry/products.ts'
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
+import { type ErasedKey, forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
 import { readInputs, type UpstreamAccess } from './inputs.ts'
 import { productPaused } from './pauses.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
@@ -62,6 +63,11 @@ export interface MaterializeRequest {
   readonly signal: AbortSignal
   /** Nothing is made where it would be what it is. */
   readonly ifChanged?: boolean
+  /**
+   * Everything is made anew, and nothing is kept of what was before: no row with this key of the product's own, no former
+   * snapshot, no copy. `key` null: the inputs alone say which rows there are.
+   */
+  readonly erased?: { readonly key: ErasedKey | null }
   /** Told of the epoch that was published, and of its stores as they take it. */
   readonly report?: (epoch: number, stores: readonly StoreOutcome[]) => void
 }
@@ -83,7 +89,10 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
   return withProductLock(deps.pool, product.id, signal, async () => {
     await deps.faultPoint('materializer.started')
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
-    const materialization = committed ?? (await commitNewEpoch(request, deps))
+    // What was brought back after it, or merged since, is not what was to be left.
+    const isToDo = committed === null || (request.erased && !(await isAsWritten(product, committed, deps)))
+    const materialization = isToDo ? await commitNewEpoch(request, deps) : committed
+    if (request.erased) await forgetBefore(product, materialization, signal, deps)
     const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
     const stores = await syncEndpoints(product, signal, deps, report)
     return { materialization, stores, quarantined: await openlyQuarantined(product, materialization, deps) }
@@ -109,6 +118,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
   const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
   const deployed = await deployedVersion(product, current, deps)
+  if (request.erased) requireTellable(product, deployed.manifests, request.erased.key)
   const room = await deps.checkStorage(product.tenant)
   const inputs = await readInputs(product, deployed.manifests, signal, {
     pool: deps.pool,
@@ -147,6 +157,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
         learned: await deps.learned(product, deployed.manifests, record.inputs),
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
         ownLimits: { ...deps.limits, room },
+        ...(request.erased ? { erased: request.erased } : {}),
         signal,
       },
       deps,

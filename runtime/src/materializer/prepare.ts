@@ -25,6 +25,7 @@ import {
   recipeOf,
 } from './changed-rows.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
+import { type ErasedKey, keyCondition } from './erasure.ts'
 import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
@@ -59,6 +60,8 @@ export interface PrepareRequest extends MergeableRequest {
   readonly epoch: number
   /** Of the author's SQL. */
   readonly limits: EngineLimits
+  /** As of `MaterializeRequest`. */
+  readonly erased?: { readonly key: ErasedKey | null }
   /** Of anomaly checks. Absent: nothing is known yet. */
   readonly learned?: Learned
 }
@@ -128,7 +131,7 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
     directory,
     signal,
   }
-  const changed = await changedRows(request, transform, deps)
+  const changed = request.erased ? null : await changedRows(request, transform, deps)
   if (changed !== null) return prepareChanged(changed, request, deps)
   const schema = outputSchema(manifests.output)
   const staged = await transformRows(inputs, manifests, schema, transform)
@@ -248,9 +251,11 @@ async function writeTables(
   )
   const destinations = [...own, ...(await quarantineDestinations(bad !== null, request, deps))]
   const good = bad === null ? '' : ` WHERE NOT (${bad})`
+  const key = before === null ? null : (request.erased?.key ?? null)
   const steps = [
     ...(rules?.steps ?? []),
     ...maskKeySteps(request.keys),
+    ...(key === null ? [] : [leftStep(key, request)]),
     { sql: `CREATE TEMP VIEW output AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this"${good}` },
     {
       sql: `CREATE TEMP VIEW rejected AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this" WHERE ${bad ?? 'false'}`,
@@ -259,7 +264,8 @@ async function writeTables(
     { sql: `CREATE TEMP VIEW content AS ${contentSelect(before !== null, bad !== null, request)}` },
   ]
   const inputs = request.inputs.map(({ input, state }) => stateTable(input.name, state))
-  const tables = [stagedTable(OUTPUT_ALIAS, staged), ...(bad === null ? [] : inputs), ...(before ? [before] : [])]
+  const former = before && (key === null ? before : { ...before, name: [WITH_ERASED] })
+  const tables = [stagedTable(OUTPUT_ALIAS, staged), ...(bad === null ? [] : inputs), ...(former ? [former] : [])]
   const run = await deps.lake.write(
     { tables, steps, limits: request.ownLimits, ...(rules === null ? {} : { judge: rules.judge }) },
     destinations.map((destination) => destination.target),
@@ -276,6 +282,14 @@ async function writeTables(
 }
 
 const BEFORE = '__before'
+/** The same with the rows that are to be nowhere. */
+const WITH_ERASED = '__with_erased'
+
+function leftStep(key: ErasedKey, { manifests }: PrepareRequest): EngineStep {
+  const gone = keyCondition(key, outputSchema(manifests.output).columns)
+  return { sql: `CREATE TEMP VIEW ${quoteName(BEFORE)} AS SELECT * FROM ${quoteName(WITH_ERASED)} WHERE NOT ${gone}` }
+}
+
 /** Of those rows, the ones whose key a check has put aside now. */
 const KNOWN = '__known'
 
@@ -317,7 +331,7 @@ function destinationOf(
 ): Destination {
   const { output } = request.manifests
   const isClear = variant.masks.length === 0
-  const appends = isClear && hasBefore && output.writeMode === 'append'
+  const appends = isClear && hasBefore && output.writeMode === 'append' && !request.erased
   const target: WriteTarget = {
     ref: refOf(request, variant.variant),
     base,
@@ -401,7 +415,9 @@ async function stageAll(
   for (const { variant, quarantine, ref, base, change, written } of tables) {
     const { plan, files, writeId } = written
     const summary = summaryOf(request, variant, lost)
-    const commit = { base, plan, ...change, files, writeId, summary, tags: [`v${request.version}`] }
+    const leavesNoTrace = request.erased !== undefined
+    const tags = [`v${request.version}`]
+    const commit = { base, plan, ...change, files, writeId, summary, tags, leavesNoTrace }
     staged.push({ variant, quarantine, written, commit: await deps.lake.stage(ref, commit, request.signal) })
   }
   await deps.faultPoint('materializer.staged')

@@ -134,6 +134,7 @@ const WHERE_TO_LOOK: Readonly<Record<string, string>> = {
   version: 'Take a version that was in service: the list of deployments names them.',
   snapshot: 'Take an id from the list of snapshots (sluice product snapshots).',
   manifests: 'Upload manifests, or check the version.',
+  erasure: 'Check the id; the list of erasures of the connection has it.',
   service_password: 'Check the id; it may be deleted. The list of service passwords has those that there are.',
 }
 

@@ -95,9 +95,9 @@ export async function endpointPending(
 
 /**
  * What has become of a copy: nothing is there, an epoch from before, somebody else's rows, a place that cannot be read, or
- * rows that are not the lake's.
+ * rows that are not the lake's; or that it may have a row which is to be nowhere.
  */
-export type CopyLoss = 'emptied' | 'outdated' | 'foreign' | 'unreadable' | 'drifted'
+export type CopyLoss = 'emptied' | 'outdated' | 'foreign' | 'unreadable' | 'drifted' | 'erased'
 
 export const COPY_LOST = 'store_copy_lost'
 
@@ -107,6 +107,7 @@ const LOSSES: Readonly<Record<CopyLoss, string>> = {
   foreign: 'the store has a copy that this installation did not write',
   unreadable: 'the copy in the store cannot be read',
   drifted: 'the copy in the store differs from the rows in the lake',
+  erased: 'the copy in the store is made anew without a row that is erased',
 }
 
 /** The copy is built anew from the lake: readers get none of it until then. */
@@ -120,7 +121,8 @@ export function isUnreadable(error: RecordedError | null): boolean {
 
 /** True where the copy has to be dropped before it is written, since the store does not know what it lacks. */
 export function isToBeDropped(error: RecordedError | null): boolean {
-  return isUnreadable(error) || (error?.code === COPY_LOST && error.message === LOSSES.drifted)
+  const { drifted, erased } = LOSSES
+  return isUnreadable(error) || (error?.code === COPY_LOST && [drifted, erased].includes(error.message))
 }
 
 /** A copy that is said to be in order. */
@@ -202,6 +204,17 @@ export function loseCopies(db: Queryable, endpoints: readonly string[]): Promise
        next_retry_at = clock_timestamp(), updated_at = now()
      where endpoint = any($1)`,
     [endpoints, json(lostCopy('unreadable'))],
+  )
+}
+
+/** Every copy of the product is dropped, with the history that it has, and made anew from the lake. Repeatable. */
+export async function eraseCopies(db: Queryable, productId: string): Promise<void> {
+  await change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set state = 'pending', applied_epoch = null, error = $2, attempts = 0,
+       next_retry_at = clock_timestamp(), updated_at = now() where product_id = $1`,
+    [productId, json(lostCopy('erased'))],
   )
 }
 

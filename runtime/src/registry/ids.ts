@@ -19,6 +19,7 @@ export type IdPrefix =
   | 'whk'
   | 'ltr'
   | 'svp'
+  | 'era'
 
 /** Opaque, unguessable, unique: 96 random bits. */
 export function newId(prefix: IdPrefix): string {

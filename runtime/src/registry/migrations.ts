@@ -45,6 +45,7 @@ import { backfills } from './migrations/084-backfills.ts'
 import { servicePasswordsTable } from './migrations/085-service-passwords.ts'
 import { quarantineReplay } from './migrations/086-quarantine-replay.ts'
 import { webhooks } from './migrations/087-webhooks.ts'
+import { erasures } from './migrations/088-erasures.ts'
 import { followsTables } from './migrations/090-follows.ts'
 import { previews } from './migrations/092-previews.ts'
 
@@ -101,6 +102,7 @@ export const registryMigrations: MigrationList = {
     servicePasswordsTable,
     quarantineReplay,
     webhooks,
+    erasures,
     followsTables,
     previews,
   ],

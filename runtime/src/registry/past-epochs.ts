@@ -93,3 +93,9 @@ export async function profilesOf(
 function context(tenant: string, materializationId: string, column: string): readonly string[] {
   return ['column-profile', tenant, materializationId, column]
 }
+
+/** How values lay in other epochs of the product. */
+export async function forgetProfiles(tx: Transaction, productId: string, kept: string): Promise<void> {
+  const statement = 'delete from column_profiles where product_id = $1 and materialization_id <> $2'
+  await change(tx, 'removing how values lay', statement, [productId, kept])
+}

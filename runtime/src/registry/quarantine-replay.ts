@@ -122,3 +122,42 @@ export async function tablesOfRows(db: Queryable, connectionId: string, ids: rea
     unknown: ids.filter((id) => !known.has(id)),
   }
 }
+
+/**
+ * Removes the rows of that key, and those of which nobody knows the key: one of them may be it. How many there were.
+ *
+ * @param key texts by column
+ */
+export async function eraseQuarantined(
+  tx: Transaction,
+  masters: MasterKeys,
+  place: QuarantinedTable,
+  key: Readonly<Record<string, string>>,
+): Promise<number> {
+  const { tenant, connectionId, table } = place
+  const rows = await many<{ readonly id: string; readonly sealed: Buffer | null }>(
+    tx,
+    'reading a quarantine',
+    'select id, sealed from quarantined_rows where tenant = $1 and connection_id = $2 and table_name = $3',
+    [tenant, connectionId, table],
+  )
+  if (rows.length === 0) return 0
+  const secret = await quarantineKey(tx, masters, tenant)
+  const mayBe = (id: string, sealed: Buffer | null): boolean => {
+    if (sealed === null) return true
+    const { key: own, whole } = openRow(secret, connectionId, table, id, sealed)
+    const texts = { ...whole?.texts, ...own }
+    return Object.entries(key).every(([name, text]) => {
+      const known = texts[name] ?? null
+      return known === null || isSameText(known, text)
+    })
+  }
+  const gone = rows.filter(({ id, sealed }) => mayBe(id, sealed)).map(({ id }) => id)
+  return removeQuarantined(tx, place, gone)
+}
+
+/** Sources write numbers in more ways than one. */
+function isSameText(one: string, other: string): boolean {
+  const [a, b] = [one.trim(), other.trim()]
+  return a === b || (a !== '' && b !== '' && Number(a) === Number(b)) || a.toLowerCase() === b.toLowerCase()
+}

@@ -2,8 +2,10 @@
 import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
+import { erasureOf } from '../../ingestion/erasure/erasure-input.ts'
 import { replayOf } from '../../ingestion/replay/replay-input.ts'
 import { actorOf } from '../../registry/actor.ts'
+import { closeErasures } from '../../registry/erasures.ts'
 import { cancelRun, enqueueRun, findRun, queuedRunLike, queuedRunOf, type Run } from '../../registry/runs.ts'
 import { endRollback, rollbackOf } from '../deploy/rollback.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
@@ -33,7 +35,10 @@ export async function endRun(platform: Platform, call: TenantCall, id: string): 
   return inTransaction(platform.pool, async (tx) => {
     const run = await cancelRun(tx, call.tenant, id)
     if (!run) throw noSuchRun(platform)
-    if (run.state === 'cancelled') await endRollback(tx, run, CANCELLED)
+    if (run.state === 'cancelled') {
+      await endRollback(tx, run, CANCELLED)
+      if (erasureOf(run) !== null) await closeErasures(tx, call.tenant)
+    }
     await audited(tx, call, call.tenant, 'run.cancel', { type: 'run', id })
     return run
   })
@@ -53,6 +58,12 @@ export async function retryRun(platform: Platform, call: TenantCall, id: string,
     throw new SluiceError('CONFLICT', 'a rollback is not tried again as a run', {
       code: 'deployment_superseded',
       remedy: 'Ask for the rollback of the product again.',
+    })
+  }
+  if (erasureOf(former) !== null) {
+    throw new SluiceError('CONFLICT', 'an erasure is not tried again as a run: its key is not kept', {
+      code: 'erasure_ended',
+      remedy: 'Ask for the erasure again, with the key.',
     })
   }
   const base = { tenant: call.tenant, trigger: 'retry', createdBy: actorOf(call.principal) } as const

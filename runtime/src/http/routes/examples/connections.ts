@@ -39,6 +39,26 @@ const connection = {
 }
 const config_encrypted = JSON.stringify({ ...settings, password: '<password>' })
 const params = { connection_id: 'shop' }
+const erasure = {
+  id: 'era_6c1e1d8b203f4e5d6c7b8a91',
+  table: 'public.customers',
+  state: 'succeeded',
+  found: { rows: 1, snapshots: { 'raw_crm.public.customers': 4, 'crm.customers': 3 } },
+  proof: {
+    tables: ['raw_crm.public.customers', 'crm.customers'],
+    products: [{ name: 'crm.customers', epoch: 5, by_key: true, histories: [] }],
+    quarantined: 0,
+    exports: 1,
+    rows: 0,
+  },
+  key_columns: ['id'],
+  key_digest: '4f1d8a6b0c2e3d4f5a6b7c8d9e0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b',
+  run_id: RUN_ID,
+  note: 'The source is not changed.',
+  created_at: at('08:15:00'),
+  finished_at: at('08:15:09'),
+}
+
 const rawGrant = {
   id: 'rgt_a65767e16d591dcd2cac04ef',
   subject: { user: 'vito' },
@@ -170,6 +190,13 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
     body: { table: 'public.customers', ids: ['qrn_5b0d0c7a1f2e3d4c5b6a7980'] },
     answers: { 200: { discarded: 1 } },
   },
+  createErasure: {
+    params,
+    body: { table: 'public.customers', key: { id: 42 }, expire_history: true },
+    answers: { 202: erasure },
+  },
+  listErasures: { params, answers: { 200: page(erasure) } },
+  getErasure: { params: { ...params, erasure_id: erasure.id }, answers: { 200: erasure } },
   createRawGrant: {
     params,
     body: { subject: { user: 'vito' }, issuer: ISSUER, table: 'public.customers' },

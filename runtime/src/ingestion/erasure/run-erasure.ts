@@ -1,0 +1,227 @@
+/**
+ * A run that erases a row of a source wherever it was carried to, and ends only when a search finds nothing of it: the raw table,
+ * its quarantine, the products made of it with all that they were, their copies in stores, and files of exports. Each step may be
+ * repeated, so that whatever dies, the next attempt goes on; the key is known to nobody once it has ended.
+ */
+import type { TableRef } from '@sluice/iceberg'
+import { SluiceError } from '@sluice/sdk'
+import { inTransaction } from '../../database/pools.ts'
+import type { ExportFiles } from '../../lake/export-files.ts'
+import { carriedKey, type ErasedKey, requireTellable, tablesOf } from '../../materializer/erasure.ts'
+import { rawTable } from '../../materializer/inputs.ts'
+import type { MaterializeDeps } from '../../materializer/materialize.ts'
+import { productPaused } from '../../materializer/pauses.ts'
+import { lakeTable } from '../../materializer/variants.ts'
+import { appendAudit } from '../../registry/audit.ts'
+import { endpointStates } from '../../registry/endpoint-states.ts'
+import {
+  type ErasedProduct,
+  type Erasure,
+  type ErasureProof,
+  finishErasure,
+  noteFound,
+  openErasure,
+} from '../../registry/erasures.ts'
+import { endExportsOf, forgetExport } from '../../registry/exports.ts'
+import { pauseOf } from '../../registry/products.ts'
+import { checkRun } from '../../registry/run-claims.ts'
+import { appendRunLog, saveRunResult } from '../../registry/run-progress.ts'
+import { about } from '../make-wave.ts'
+import { fullNameOf, outcomeText, type ProductOutcome, publishedOutcome } from '../product-outcome.ts'
+import { productProgress } from '../product-progress.ts'
+import { ingestPushed } from '../push/ingest-pushed.ts'
+import { PUSH_TYPE } from '../push/settings.ts'
+import { type IngestionDeps, type IngestionResult, type IngestionRun, reportFailure } from '../run-ingestion.ts'
+import { tablesOf as sourceTables } from '../source-tables.ts'
+import type { DeployedProduct } from '../wave.ts'
+import { eraseRaw, rowsOfKey } from './erase-raw.ts'
+import { historiesOf, touchedProducts } from './touched-products.ts'
+
+export interface ErasureDeps extends IngestionDeps {
+  readonly materializer: MaterializeDeps
+  readonly exportFiles: ExportFiles
+  /** Changed rows that wait on disk for those who follow products of the tenant. */
+  forgetSpools(tenant: string): void
+}
+
+interface Member extends DeployedProduct {
+  /** The row's key in the product's own columns; null where it has them not. */
+  readonly key: ErasedKey | null
+}
+
+interface Erasing {
+  readonly run: IngestionRun
+  readonly erasure: Erasure & { readonly key: ErasedKey }
+  readonly raw: TableRef
+  readonly members: readonly Member[]
+  readonly deps: ErasureDeps
+}
+
+/**
+ * Throws before anything is changed INVALID_DATA `erasure_unsupported` and CONFLICT `product_paused`; the error of a product that
+ * could not be made anew; TRANSIENT `erasure_unfinished` where the search finds something.
+ */
+export async function runErasure(run: IngestionRun, id: string, deps: ErasureDeps): Promise<IngestionResult> {
+  await deps.faultPoint('erasure.claimed')
+  const { connection, signal } = run
+  const erasure = await openErasure(deps.pool, deps.masters, connection.tenant, id)
+  if (erasure === null) return { products: [] }
+  const raw = rawTable(connection.tenant, connection.name, erasure.table)
+  const erasing = { run, erasure, raw, members: await membersOf(run, raw, erasure, deps), deps }
+  await countBefore(erasing)
+  if (connection.connectorType === PUSH_TYPE) await takePushed(erasing)
+  const quarantined = await eraseRaw(run, erasure.table, erasure.key, deps)
+  await say(erasing, `${erasure.table}: the raw table has the row no more, and nothing of what it was before`)
+  await run.toTransforms()
+  const outcomes = await makeProducts(erasing)
+  await deps.faultPoint('erasure.products-made')
+  const exports = await removeExports(erasing)
+  deps.forgetSpools(connection.tenant)
+  signal.throwIfAborted()
+  const proof = { ...(await prove(erasing, outcomes)), quarantined, exports }
+  await deps.faultPoint('erasure.proved')
+  await finish(erasing, proof)
+  await say(erasing, `${proof.tables.length} lake tables were searched: none has anything of the row`)
+  await deps.faultPoint('erasure.before-finish')
+  return { products: outcomes }
+}
+
+const say = ({ run, deps }: Erasing, text: string) => appendRunLog(deps.pool, run.lease, 'info', text)
+
+async function membersOf(
+  { connection, signal }: IngestionRun,
+  raw: TableRef,
+  { table, key }: Erasing['erasure'],
+  deps: ErasureDeps,
+): Promise<readonly Member[]> {
+  const erased = [{ table: raw, key }]
+  const members: Member[] = []
+  for (const one of await touchedProducts(deps.pool, connection, table)) {
+    const { product, manifests } = one
+    const pause = await pauseOf(deps.pool, product.id)
+    if (pause !== null) throw about(fullNameOf(product), productPaused(pause))
+    const own = await carriedKey(product, manifests, erased, signal, deps.materializer)
+    requireTellable(product, manifests, own)
+    const clear = lakeTable(product.tenant, product.domain, product.name, 'clear')
+    if (own !== null) erased.push({ table: clear, key: own })
+    members.push({ ...one, key: own })
+  }
+  return members
+}
+
+const nameOf = ({ namespace, table }: TableRef): string => `${namespace}.${table}`
+
+async function tablesIn({ raw, members, deps }: Erasing): Promise<readonly TableRef[]> {
+  const own = await Promise.all(members.map(({ product }) => tablesOf(product, deps)))
+  return [raw, ...own.flat()]
+}
+
+async function countBefore(erasing: Erasing): Promise<void> {
+  const { erasure, raw, deps, run } = erasing
+  if (erasure.found !== null) return
+  const snapshots: Record<string, number> = {}
+  for (const ref of await tablesIn(erasing)) {
+    const state = await deps.lake.load(ref, { signal: run.signal })
+    if (state !== null) snapshots[nameOf(ref)] = Math.max(0, deps.lake.snapshots(state).length - 1)
+  }
+  const { engine } = deps.materializer
+  const rows = await rowsOfKey(raw, erasure.key, false, { ...deps, engine }, run.signal)
+  await noteFound(deps.pool, erasure.id, { rows, snapshots })
+}
+
+/** Rows that wait to be taken would bring it back. */
+async function takePushed({ run, erasure, deps }: Erasing): Promise<void> {
+  const products = await deps.productsOf(run.connection)
+  const inputs = products.flatMap(({ manifests }) => manifests.inputs)
+  const read = sourceTables(inputs.filter((input) => input.connection === run.connection.name))
+  const hooks = {
+    fail: (name: string, error: unknown) => reportFailure(run, name, error, deps),
+    say: (level: 'info' | 'warn', message: string) => appendRunLog(deps.pool, run.lease, level, message),
+  }
+  const wanted = read.filter(({ name }) => name === erasure.table)
+  const [failed] = (await ingestPushed(run, wanted, hooks, deps)).values()
+  if (failed !== undefined) throw failed
+}
+
+async function makeProducts({ run, members, deps }: Erasing): Promise<readonly ProductOutcome[]> {
+  const outcomes: ProductOutcome[] = []
+  const { lease, signal } = run
+  for (const { product, key } of members) {
+    const { report, settle } = productProgress(deps.pool, lease, product, outcomes)
+    try {
+      const made = await deps.materialize({ product, runId: lease.runId, signal, report, erased: { key } })
+      const outcome = publishedOutcome(product, made)
+      outcomes.push(outcome)
+      await appendRunLog(deps.pool, lease, outcome.state === 'succeeded' ? 'info' : 'warn', outcomeText(outcome))
+    } catch (error) {
+      throw about(fullNameOf(product), error)
+    } finally {
+      await settle()
+    }
+    await saveRunResult(deps.pool, lease, { products: outcomes })
+  }
+  return outcomes
+}
+
+/** How many files went. */
+async function removeExports({ run, members, deps }: Erasing): Promise<number> {
+  const ids = members.map(({ product }) => product.id)
+  const ended = await endExportsOf(deps.pool, run.connection.tenant, ids)
+  for (const one of ended) {
+    await deps.exportFiles.remove(one)
+    await forgetExport(deps.pool, one.id)
+  }
+  return ended.length
+}
+
+/** Throws TRANSIENT `erasure_unfinished` with the name of the place that has something, and nothing of what it has. */
+async function prove(
+  erasing: Erasing,
+  outcomes: readonly ProductOutcome[],
+): Promise<Pick<ErasureProof, 'tables' | 'products' | 'rows'>> {
+  const { run, erasure, raw, members, deps } = erasing
+  const search = { ...deps, engine: deps.materializer.engine }
+  const tables: string[] = []
+  for (const ref of await tablesIn(erasing)) {
+    const { snapshots, goneEntries, unreachedFiles } = await deps.lake.traces(ref, run.signal)
+    if (snapshots > 1 || goneEntries > 0 || unreachedFiles > 0) throw unfinished(`the lake table ${nameOf(ref)}`)
+    tables.push(nameOf(ref))
+  }
+  if ((await rowsOfKey(raw, erasure.key, true, search, run.signal)) > 0)
+    throw unfinished(`the lake table ${nameOf(raw)}`)
+  const products: ErasedProduct[] = []
+  for (const { product, manifests, key } of members) {
+    const name = fullNameOf(product)
+    const clear = lakeTable(product.tenant, product.domain, product.name, 'clear')
+    if (key !== null && (await rowsOfKey(clear, key, true, search, run.signal)) > 0) throw unfinished(name)
+    const { epoch } = outcomes.find(({ id }) => id === product.id) as ProductOutcome
+    for (const copy of await endpointStates(deps.pool, product.id)) {
+      if (copy.state !== 'ok' || (copy.appliedEpoch ?? 0) < (epoch ?? 0))
+        throw unfinished(`the ${copy.endpoint} store of ${name}`)
+    }
+    products.push({ name, epoch: epoch as number, by_key: key !== null, histories: historiesOf(manifests) })
+  }
+  return { tables, products, rows: 0 }
+}
+
+function unfinished(place: string): SluiceError {
+  return new SluiceError('TRANSIENT', `${place} may still have something of the row`, {
+    code: 'erasure_unfinished',
+    remedy:
+      'The run is tried again. If it fails for good, correct what keeps that place from being written, and ask for the erasure again.',
+  })
+}
+
+/** The record of it has what was done, and never the key. */
+async function finish({ run, erasure, deps }: Erasing, proof: ErasureProof): Promise<void> {
+  const { id, tenant, table, keyDigest, connectionId, createdBy: actor } = erasure
+  const { tables, products, quarantined, exports } = proof
+  const counts = { tables: tables.length, products: products.map(({ name }) => name), quarantined, exports }
+  await inTransaction(deps.pool, async (tx) => {
+    await checkRun(tx, run.lease)
+    await finishErasure(tx, id, proof)
+    const details = { erasure: id, table, key_digest: keyDigest, run: run.lease.runId, ...counts }
+    const object = { objectType: 'connection', objectId: connectionId, outcome: 'allowed' } as const
+    await appendAudit(tx, { tenant, actor, action: 'connection.erased', ...object, details })
+  })
+}

@@ -1,0 +1,49 @@
+/** The products that may have something of a source's row: by the version in service, or by any before it. */
+import type pg from 'pg'
+import { qualified } from '../../manifest/context.ts'
+import { keepsHistory } from '../../manifest/contract-config.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Connection } from '../../registry/connections.ts'
+import { latestEpoch } from '../../registry/materializations.ts'
+import { PRODUCTS } from '../../registry/product-sources.ts'
+import { deployedProducts } from '../../registry/products.ts'
+import { findVersion, versionsReading } from '../../registry/versions.ts'
+import { fullNameOf } from '../product-outcome.ts'
+import { type DeployedProduct, waveOf } from '../wave.ts'
+
+/** Those that have been made, each after those that it is made of. */
+export async function touchedProducts(
+  pool: pg.Pool,
+  { tenant, name }: Pick<Connection, 'tenant' | 'name'>,
+  table: string,
+): Promise<readonly DeployedProduct[]> {
+  const versions = await versionsReading<ManifestSet, unknown>(pool, tenant, [name, PRODUCTS])
+  const isFirst = ({ inputs }: ManifestSet) =>
+    inputs.some((input) => input.connection === name && qualified(input.table) === table)
+  const touched = new Map(
+    versions.filter(({ normalised }) => isFirst(normalised)).map((one) => [nameOf(one), one.productId]),
+  )
+  // Grows while it is gone through.
+  for (const upstream of touched.keys()) {
+    for (const version of versions) {
+      const reads = version.normalised.inputs.some((input) => input.connection === PRODUCTS && input.table === upstream)
+      if (reads) touched.set(nameOf(version), version.productId)
+    }
+  }
+  const ids = new Set(touched.values())
+  const members: DeployedProduct[] = []
+  for (const product of await deployedProducts(pool, tenant)) {
+    if (!ids.has(product.id) || (await latestEpoch(pool, product.id)) === null) continue
+    const version = await findVersion<ManifestSet>(pool, product.id, product.currentVersion as string)
+    if (version !== null) members.push({ product, manifests: version.normalised })
+  }
+  return waveOf(members, [])
+}
+
+const nameOf = (version: { readonly namespace: string; readonly product: string }): string =>
+  fullNameOf({ domain: version.namespace, name: version.product })
+
+/** Types of endpoints that keep what rows were: their histories begin anew. */
+export function historiesOf({ serving }: ManifestSet): readonly string[] {
+  return serving.endpoints.filter(({ type, config }) => keepsHistory(type, config)).map(({ type }) => type)
+}

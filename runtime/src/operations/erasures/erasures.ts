@@ -1,0 +1,157 @@
+/** Rows of sources that are to be nowhere any more: asked for by their keys, and told of without them. */
+import { type LogicalType, SluiceError, typeName } from '@sluice/sdk'
+import { inTransaction } from '../../database/pools.ts'
+import type { TenantCall } from '../../flow.ts'
+import type { ErasureInput } from '../../ingestion/erasure/erasure-input.ts'
+import { historiesOf, touchedProducts } from '../../ingestion/erasure/touched-products.ts'
+import { fullNameOf } from '../../ingestion/product-outcome.ts'
+import type { DeployedProduct } from '../../ingestion/wave.ts'
+import { qualified } from '../../manifest/context.ts'
+import { type ErasedKey, tablesOf } from '../../materializer/erasure.ts'
+import { rawTable } from '../../materializer/inputs.ts'
+import { actorOf } from '../../registry/actor.ts'
+import type { Connection } from '../../registry/connections.ts'
+import { closeErasures, createErasure, type Erasure, findErasure, listErasures } from '../../registry/erasures.ts'
+import type { Page, PageRequest } from '../../registry/paging.ts'
+import { enqueueRun } from '../../registry/runs.ts'
+import { connectionOf } from '../connections/connections.ts'
+import { audited, type Keep, notFound, type Platform, requireAdmin } from '../platform.ts'
+import { parseValue } from '../reads/parse-value.ts'
+
+export interface WantedErasure {
+  /** `schema.table` */
+  readonly table: string
+  /** By column; numbers and booleans as they are written in JSON. */
+  readonly key: Readonly<Record<string, string | number | boolean>>
+  /** That former snapshots of the tables go with it. */
+  readonly expireHistory: boolean
+}
+
+const ATTEMPTS = 20
+
+/**
+ * Queues the run. Throws INVALID_DATA `table_not_ingested`, `erasure_key_mismatch` and `invalid_value` for a key that the raw table
+ * has not, and CONFLICT `erasure_expires_history` where nobody has said yet that history may go, with what would.
+ */
+export async function requestErasure(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  wanted: WantedErasure,
+  keep: Keep<Erasure>,
+): Promise<Erasure> {
+  requireAdmin(call.principal)
+  const { tenant } = call
+  const connection = await connectionOf(platform, tenant, reference)
+  const table = qualified(wanted.table)
+  const key = await checkedKey(platform, connection, table, wanted)
+  if (!wanted.expireHistory) throw await expiresHistory(platform, connection, table)
+  const createdBy = actorOf(call.principal)
+  return inTransaction(platform.pool, async (tx) => {
+    const made = await createErasure(
+      tx,
+      platform.masters,
+      { tenant, connectionId: connection.id, table, key, createdBy },
+      async (erasure) => {
+        const input: ErasureInput & Readonly<Record<string, unknown>> = { erasure }
+        const target = { tenant, kind: 'ingestion', connectionId: connection.id } as const
+        return (await enqueueRun(tx, { ...target, input, trigger: 'manual', createdBy, maxAttempts: ATTEMPTS })).id
+      },
+    )
+    const about = { erasure: made.id, table, key_digest: made.keyDigest, run: made.runId }
+    await audited(tx, call, tenant, 'connection.erase', { type: 'connection', id: connection.id }, about)
+    await keep(tx, made)
+    return made
+  })
+}
+
+/** Newest first. */
+export async function erasuresOf(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  page: PageRequest,
+): Promise<Page<Erasure>> {
+  requireAdmin(call.principal)
+  const { id } = await connectionOf(platform, call.tenant, reference)
+  await closeErasures(platform.pool, call.tenant)
+  return listErasures(platform.pool, call.tenant, id, page)
+}
+
+/** Throws INVALID_DATA `erasure_not_found`. */
+export async function erasureOf(platform: Platform, call: TenantCall, reference: string, id: string): Promise<Erasure> {
+  requireAdmin(call.principal)
+  const connection = await connectionOf(platform, call.tenant, reference)
+  await closeErasures(platform.pool, call.tenant)
+  const found = await findErasure(platform.pool, call.tenant, connection.id, id)
+  if (found === null) throw notFound('erasure')
+  return found
+}
+
+async function checkedKey(
+  { lake }: Platform,
+  { tenant, name }: Connection,
+  table: string,
+  { key }: WantedErasure,
+): Promise<ErasedKey> {
+  const state = await lake.load(rawTable(tenant, name, table))
+  if (state === null) throw noRawTable(table)
+  const { fields, identifierFieldIds } = state.schema
+  const own = fields.filter(({ id }) => identifierFieldIds.includes(id)).map((field) => field.name)
+  const given = Object.keys(key)
+  // Of a table without a key all rows that have these values.
+  const wanted = own.length > 0 ? own : given
+  const isWhole = given.length === wanted.length && wanted.every((column) => given.includes(column))
+  if (!isWhole || !given.every((column) => fields.some((field) => field.name === column))) throw keyMismatch(table, own)
+  const texts = Object.entries(key).map(([column, value]) => {
+    const { type } = fields.find((field) => field.name === column) as { readonly type: LogicalType }
+    if (UNCOMPARED.includes(typeName(type))) throw keyMismatch(table, own)
+    parseValue(String(value), type, `the value of ${column}`)
+    return [column, String(value)] as const
+  })
+  return Object.fromEntries(texts)
+}
+
+/** No text says which value of these is meant. */
+const UNCOMPARED = ['binary', 'json', 'float', 'double']
+
+async function expiresHistory(platform: Platform, connection: Connection, table: string): Promise<SluiceError> {
+  const members = await touchedProducts(platform.pool, connection, table)
+  const raw = rawTable(connection.tenant, connection.name, table)
+  const own = await Promise.all(members.map(({ product }) => tablesOf(product, platform)))
+  const snapshots: Record<string, number> = {}
+  for (const ref of [raw, ...own.flat()]) {
+    const state = await platform.lake.load(ref)
+    if (state !== null)
+      snapshots[`${ref.namespace}.${ref.table}`] = Math.max(0, platform.lake.snapshots(state).length - 1)
+  }
+  const nameOf = ({ product }: DeployedProduct) => fullNameOf(product)
+  const histories = members.filter(({ manifests }) => historiesOf(manifests).length > 0).map(nameOf)
+  return new SluiceError(
+    'CONFLICT',
+    `nothing was erased: with the row goes the history of ${members.length} products and of ${table}`,
+    {
+      code: 'erasure_expires_history',
+      remedy: 'Ask again with expire_history true (--expire-history) where that may go.',
+      details: { snapshots, products: members.map(nameOf), histories },
+    },
+  )
+}
+
+function noRawTable(table: string): SluiceError {
+  return new SluiceError('INVALID_DATA', `the lake has no rows of ${table}`, {
+    code: 'table_not_ingested',
+    remedy: 'Name a table, as schema.table, that a deployed product has read from the connection.',
+  })
+}
+
+function keyMismatch(table: string, key: readonly string[]): SluiceError {
+  const what =
+    key.length === 0
+      ? 'has no key, and not all of these columns with values that can be compared'
+      : `is told apart by ${key.join(', ')}`
+  return new SluiceError('INVALID_DATA', `${table} ${what}`, {
+    code: 'erasure_key_mismatch',
+    remedy: 'Give a value for each column of the key, and for no other.',
+  })
+}
