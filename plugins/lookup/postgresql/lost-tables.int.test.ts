@@ -150,3 +150,14 @@ for (const [index, { what, both, by }] of DAMAGES.entries()) {
     assert.deepEqual([await seen(alpha), await seen(beta)], ['alpha', 'beta'])
   })
 }
+
+test('rows that are gone from a table in its place show in the digest, by which copies are compared', async () => {
+  const signal = new AbortController().signal
+  const [alpha, beta] = [target('alpha', 'emptied'), target('beta', 'emptied')]
+  await fill(alpha, 'alpha')
+  await fill(beta, 'beta')
+  const before = await store.digest?.(beta, signal)
+  await byHand(`truncate ${await partitionOf('alpha', 'emptied')}`)
+  assert.equal((await store.digest?.(alpha, signal))?.rowCount, 0)
+  assert.deepEqual(await store.digest?.(beta, signal), before)
+})
