@@ -2,18 +2,25 @@
 import { createHash } from 'node:crypto'
 import type { AppliedEpoch, Digest } from '@sluice/sdk'
 import { jsonExpression } from './column-types.ts'
-import { type DatasetKey, loadDataset, notMaterialized, notProvisioned, registerExists } from './datasets.ts'
+import {
+  type DatasetKey,
+  loadDataset,
+  notMaterialized,
+  notProvisioned,
+  registerExists,
+  requirePlace,
+} from './datasets.ts'
 import { qualified } from './identifiers.ts'
 import type { ServedColumn } from './predicates.ts'
 import type { WantedTable } from './provisioning.ts'
 import type { Sessions } from './sessions.ts'
 
-/** What was last committed; null where nothing was. */
+/** What was last committed; null where nothing was, or its rows are gone with their table. */
 export async function recoverEpoch(sessions: Sessions, key: DatasetKey): Promise<AppliedEpoch | null> {
   const dataset = await sessions.transaction('writer', key.tenant, 'recovering', async (client) =>
     (await registerExists(client)) ? await loadDataset(client, key) : null,
   )
-  if (dataset === null || dataset.epoch === null || dataset.committedAt === null) return null
+  if (dataset === null || !dataset.stands || dataset.epoch === null || dataset.committedAt === null) return null
   return { epoch: dataset.epoch, fence: dataset.fence ?? 0n, committedAt: dataset.committedAt }
 }
 
@@ -42,6 +49,7 @@ export async function contentDigest(
       const dataset = (await registerExists(client)) ? await loadDataset(client, key) : null
       if (dataset === null) throw notProvisioned(key)
       if (dataset.epoch === null) throw notMaterialized(key)
+      requirePlace(dataset, key)
       const result = await client.query<string[]>({
         text: `select count(*)::text, ${words.join(', ')} from (select sha256(convert_to(${json}, 'UTF8')) as hash
           from ${qualified(schema, dataset.relation)} t where t.tenant_id = $1 and ${condition}) rows`,

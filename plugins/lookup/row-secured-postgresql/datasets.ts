@@ -2,7 +2,7 @@
  * The store's own register, in schema `sluice_store`: which table serves a dataset, and which epoch is in it. It is
  * row-secured like every table of rows, so a tenant's sessions see that tenant's lines alone.
  */
-import { type Commit, type DatasetName, SluiceError } from '@sluice/sdk'
+import { type Commit, type DatasetName, physicalName, SluiceError } from '@sluice/sdk'
 import { quoteIdentifier } from './identifiers.ts'
 import { grantSchema, isGranted, runAll, wallStatements } from './row-security.ts'
 import type { Client, Roles } from './sessions.ts'
@@ -27,6 +27,12 @@ export interface Dataset {
   readonly epoch: number | null
   readonly fence: bigint | null
   readonly committedAt: string | null
+}
+
+/** A dataset's line, and whether its table is where it says. */
+export interface LoadedDataset extends Dataset {
+  /** False where rows were written and the store no longer has the place: see `STANDS`. */
+  readonly stands: boolean
 }
 
 const TABLES = [
@@ -92,6 +98,19 @@ export async function ensureRegister(client: Client, roles: Roles): Promise<void
   await runAll(client, grants(roles))
 }
 
+/**
+ * Over a line `d`, and the schema of its parent as $6: that the partition it names is there, walled, and hangs under the
+ * parent through which it is read. Through a parent that lacks it a read would find no rows, and no error. Only the store
+ * walls tables: one that somebody made anew under the same name counts as none. Where both names are one, the table has no parent.
+ */
+export const STANDS = `(d.partition is null or exists (
+  select from pg_class p join pg_namespace n on n.oid = p.relnamespace
+    where p.relname = d.partition::name and n.nspname = '${PARTITION_SCHEMA}' and p.relforcerowsecurity
+      and (d.partition = d.relation or exists (
+        select from pg_inherits i join pg_class c on c.oid = i.inhparent join pg_namespace s on s.oid = c.relnamespace
+          where i.inhrelid = p.oid and not i.inhdetachpending and c.relforcerowsecurity
+            and c.relname = d.relation::name and s.nspname = $6))))`
+
 const BY_KEY = 'tenant_id = $1 and domain = $2 and product = $3 and variant = $4 and endpoint = $5'
 
 export function keyValues(key: DatasetKey): readonly string[] {
@@ -113,11 +132,12 @@ const COLUMNS = `relation, partition, shape, shape_hash, policy_version, epoch::
   to_char(committed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as committed_at`
 
 /** The dataset's line; null where it is not provisioned. The session's tenant must be set. */
-export async function loadDataset(client: Client, key: DatasetKey, lock = false): Promise<Dataset | null> {
-  const text = `select ${COLUMNS} from ${STORE_SCHEMA}.datasets where ${BY_KEY}${lock ? ' for update' : ''}`
-  const result = await client.query<DatasetLine>(text, [...keyValues(key)])
+export async function loadDataset(client: Client, key: DatasetKey, lock = false): Promise<LoadedDataset | null> {
+  const text = `select ${COLUMNS}, ${STANDS} as stands from ${STORE_SCHEMA}.datasets d where ${BY_KEY}${lock ? ' for update' : ''}`
+  const values = [...keyValues(key), physicalName(key.domain)]
+  const result = await client.query<DatasetLine & { readonly stands: boolean }>(text, values)
   const line = result.rows[0]
-  return line ? fromLine(line) : null
+  return line ? { ...fromLine(line), stands: line.stands } : null
 }
 
 function fromLine(line: DatasetLine): Dataset {
@@ -205,7 +225,7 @@ export async function setEpoch(
  * Remembers the fence before anything is staged, so that an older writer is refused from now on. Throws FENCED
  * `stale_fence` for a token below the one remembered, CONFLICT `not_provisioned` where there is no dataset.
  */
-export async function raiseFence(client: Client, key: DatasetKey, fence: bigint): Promise<Dataset> {
+export async function raiseFence(client: Client, key: DatasetKey, fence: bigint): Promise<LoadedDataset> {
   await client.query(
     `update ${STORE_SCHEMA}.datasets set fence = $6 where ${BY_KEY} and (fence is null or fence < $6)`,
     [...keyValues(key), fence.toString()],
@@ -214,7 +234,7 @@ export async function raiseFence(client: Client, key: DatasetKey, fence: bigint)
   return checkFence(dataset, key, fence)
 }
 
-export function checkFence(dataset: Dataset | null, key: DatasetKey, fence: bigint): Dataset {
+export function checkFence(dataset: LoadedDataset | null, key: DatasetKey, fence: bigint): LoadedDataset {
   if (dataset === null) throw notProvisioned(key)
   if (dataset.fence !== null && dataset.fence > fence) {
     throw new SluiceError('FENCED', `a newer writer has taken over ${key.domain}.${key.product}`, {
@@ -237,6 +257,18 @@ export function notProvisioned(key: DatasetKey): SluiceError {
   return new SluiceError('CONFLICT', `${key.domain}.${key.product} is not provisioned in the PostgreSQL store`, {
     code: 'not_provisioned',
     remedy: 'Provision the endpoint, then repeat the call.',
+  })
+}
+
+/** Throws CONFLICT `schema_conflict` where the register has rows whose table is not in its place. */
+export function requirePlace(dataset: LoadedDataset, key: DatasetKey): void {
+  if (!dataset.stands) throw placeLost(key)
+}
+
+export function placeLost({ domain, product }: DatasetKey): SluiceError {
+  return new SluiceError('CONFLICT', `the table with the rows of ${domain}.${product} is gone from its place`, {
+    code: 'schema_conflict',
+    remedy: 'Drop what the store has of the dataset, and build it anew from the lake.',
   })
 }
 

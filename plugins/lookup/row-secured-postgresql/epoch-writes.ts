@@ -12,6 +12,7 @@ import {
   moveDataset,
   notProvisioned,
   raiseFence,
+  requirePlace,
   retiredPartitions,
   setEpoch,
 } from './datasets.ts'
@@ -80,6 +81,7 @@ export async function writeEpoch(
     },
     commit.signal,
   )
+  requirePlace(dataset, key)
   if (!isDue(dataset, wanted, changes, commit)) return alreadyApplied(commit)
   const write: Write = { sessions, host, wanted, changes, commit, steps, doing }
   return dataset.partition === null ? await build(write) : await merge(write)
@@ -139,6 +141,7 @@ export function isDue(dataset: Dataset, wanted: WantedTable, changes: ChangeSet,
 async function lockForWrite(client: Client, write: Write): Promise<Dataset | null> {
   const { wanted, changes, commit } = write
   const dataset = checkFence(await loadDataset(client, wanted.key, true), wanted.key, commit.fence)
+  requirePlace(dataset, wanted.key)
   return isDue(dataset, wanted, changes, commit) ? dataset : null
 }
 

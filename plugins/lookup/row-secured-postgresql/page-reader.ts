@@ -1,6 +1,6 @@
 /** Runs pages: point reads on the pipelined connections, everything else on connections of its own. */
 import type { Clock, ReadBatch, ReadPlan } from '@sluice/sdk'
-import { type DatasetKey, keyValues, notMaterialized, STORE_SCHEMA } from './datasets.ts'
+import { type DatasetKey, keyValues, notMaterialized, placeLost, STANDS, STORE_SCHEMA } from './datasets.ts'
 import { type Deadline, Deadlines } from './deadlines.ts'
 import { isConnectionLoss, originalError, sqlState, storeError } from './driver-errors.ts'
 import { quoteLiteral } from './identifiers.ts'
@@ -31,7 +31,7 @@ const RESOLVED_FOR_MS = 60_000
 
 const WHERE = 'where tenant_id = $1 and domain = $2 and product = $3 and variant = $4 and endpoint = $5'
 
-const EPOCH = `select epoch::text, relation, policy_version from ${STORE_SCHEMA}.datasets ${WHERE}`
+const EPOCH = `select epoch::text, relation, policy_version, ${STANDS}::text from ${STORE_SCHEMA}.datasets d ${WHERE}`
 
 const RESOLVE = `select relation, epoch::text, (select count(*) from pg_inherits i join pg_class c on c.oid = i.inhparent
     join pg_namespace n on n.oid = c.relnamespace where n.nspname = $6 and c.relname = d.relation)::text
@@ -47,8 +47,8 @@ interface Read {
   readonly lane: Lane
 }
 
-function epochStatement(key: DatasetKey): Statement {
-  return { text: EPOCH, values: keyValues(key) }
+function epochStatement({ key, schema }: Read): Statement {
+  return { text: EPOCH, values: [...keyValues(key), schema] }
 }
 
 export class PageReader {
@@ -101,9 +101,10 @@ export class PageReader {
     const planning = read.lane === 'fast' && resolved.partitions <= MAX_GENERIC_PARTITIONS ? 'generic' : 'custom'
     const [dataset, rows] = await this.#rows(read, page, parameters, planning)
     if (dataset === null) return null
-    const [epoch, relation, policyVersion] = dataset ?? []
+    const [epoch, relation, policyVersion, stands] = dataset ?? []
     if (relation !== resolved.relation) return null
     if (!epoch) throw notMaterialized(read.key)
+    if (stands !== 'true') throw placeLost(read.key)
     // Before a policy is installed there are no rows.
     return decodePage(page, Number(epoch), policyVersion === null ? [] : rows)
   }
@@ -118,7 +119,7 @@ export class PageReader {
     try {
       if (page.point && read.lane === 'fast') return await this.#point(read, page, page.point, parameters, planning)
       const statement = pageStatement(page, parameters)
-      const [lines, rows] = await this.#run(read, planning, [epochStatement(read.key), statement])
+      const [lines, rows] = await this.#run(read, planning, [epochStatement(read), statement])
       return [lines?.[0], rows ?? []]
     } catch (error) {
       // The parent goes when nobody has rows in it: what is provisioned and unwritten may have none.
@@ -140,11 +141,11 @@ export class PageReader {
       const [only] = keys
       if (keys.length === 1 && only !== undefined) {
         const statement = pageStatement({ ...page, point: { ...point, text: only } }, own)
-        const [lines, rows] = await this.#run(read, planning, [epochStatement(read.key), statement])
+        const [lines, rows] = await this.#run(read, planning, [epochStatement(read), statement])
         return [{ dataset: lines?.[0], body: rows?.[0]?.[1] ?? null }]
       }
       const statement = pointsStatement(page, point, keys, own)
-      const [lines, rows] = await this.#run(read, planning, [epochStatement(read.key), statement])
+      const [lines, rows] = await this.#run(read, planning, [epochStatement(read), statement])
       const bodies = new Map(rows?.map(([key, body]) => [key, body]))
       return keys.map((key) => ({ dataset: lines?.[0], body: bodies.get(key) ?? null }))
     }

@@ -20,11 +20,13 @@ import {
   datasetsOf,
   ensureRegister,
   insertDataset,
+  type LoadedDataset,
   loadDataset,
   lockDefinitions,
   moveDataset,
   PARTITION_SCHEMA,
   registerExists,
+  requirePlace,
   retireDataset,
   retirePartition,
 } from './datasets.ts'
@@ -56,7 +58,7 @@ export interface WantedTable {
 export type CopyPartition = (client: Client, from: string, to: string, wanted: WantedTable) => Promise<void>
 
 /** The line of the dataset; null where nothing was ever provisioned in the database. */
-async function currentDataset(client: Client, key: DatasetKey): Promise<Dataset | null> {
+async function currentDataset(client: Client, key: DatasetKey): Promise<LoadedDataset | null> {
   return (await registerExists(client)) ? await loadDataset(client, key) : null
 }
 
@@ -143,8 +145,9 @@ export async function sharedColumns(client: Client, from: string, shape: TableSh
 }
 
 /** What leads from what the tenant has to what is wanted. Throws CONFLICT `schema_conflict` where rows would be lost. */
-export function stepsFor(dataset: Dataset | null, wanted: WantedTable): readonly PlanStep[] {
+export function stepsFor(dataset: LoadedDataset | null, wanted: WantedTable): readonly PlanStep[] {
   if (dataset === null) return creation(wanted)
+  requirePlace(dataset, wanted.key)
   if (dataset.shapeHash === shapeHash(wanted.shape)) return []
   return alteration(dataset.shape, wanted)
 }

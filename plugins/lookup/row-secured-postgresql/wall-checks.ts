@@ -96,7 +96,7 @@ async function describeIn(client: Client, { key, schema }: WantedTable): Promise
   const parent = await securityOf(client, schema, relation)
   const stands = parent === null ? partition === null : isWall(parent)
   const partitionStands = partition === null || isWall(await securityOf(client, PARTITION_SCHEMA, partition))
-  if (!stands || !partitionStands) throw policyMissing(key)
+  if (!stands || !partitionStands || !dataset.stands) throw policyMissing(key)
   return {
     version: dataset.policyVersion,
     tenantIsolation: 'forced',

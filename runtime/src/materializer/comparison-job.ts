@@ -21,7 +21,7 @@ import {
 import { type CompareCopyDeps, type ComparePace, compareCopy, type Found, lossFound } from './compare-copy.ts'
 import { Pace } from './copy-rows.ts'
 import { ifProductIsFree } from './product-lock.ts'
-import { confirmLoss, lossIn } from './store-review.ts'
+import { confirmLoss, lossIn, reviewBeside } from './store-review.ts'
 
 /** `moved`: it was written meanwhile, or a second look did not find what the first one had. `failed`: the store, or the lake, did not answer. */
 export type ComparisonEnd = Found['kind'] | 'lost' | 'moved' | 'failed'
@@ -168,6 +168,7 @@ async function settleLoss(
   try {
     const loss = await confirmLoss(deps, copy, copy.epoch, () => lossFound(copy, deps, signal))
     if (loss === null) return await later('moved', copy, MINUTE_MS, deps)
+    if (loss === 'unreadable') await reviewBeside(copy, deps, signal)
   } catch (error) {
     signal.throwIfAborted()
     return await notCompared(error, copy, settings, deps)

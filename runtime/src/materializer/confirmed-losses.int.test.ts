@@ -1,12 +1,12 @@
 /** That a copy is lost only where a second look finds it too, and that a removal is no loss of anybody. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { openTenantScope, SluiceError } from '@sluice/sdk'
+import { openTenantScope, SluiceError, tenantOf } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { endpointStates, endpointsDue, endpointsLeaving } from '../registry/endpoint-states.ts'
 import { raiseFence } from '../registry/fences.ts'
 import type { Product } from '../registry/products.ts'
-import { type Endpoint, rowsTo, startWorld } from './copies-under-test.fixture.ts'
+import { type Endpoint, rowsTo, type Store, startWorld } from './copies-under-test.fixture.ts'
 import { afterWriters, withProductLock } from './product-lock.ts'
 import { confirmLoss, reviewStores } from './store-review.ts'
 
@@ -80,7 +80,7 @@ test('of a store that does not answer the second look nothing is known', async (
   await mended()
 })
 
-test('a copy that both looks find damaged is lost, and its whole table with it', async () => {
+test('a copy that both looks find damaged is lost, and those beside it that are damaged too', async () => {
   lies.rls = { describe: refused('policy_missing') } as never
   assert.deepEqual(await compare(product, store), ['lost'])
   for (const one of [product, other]) {
@@ -88,6 +88,17 @@ test('a copy that both looks find damaged is lost, and its whole table with it',
   }
   await mended()
   for (const one of [product, other]) assert.deepEqual(await compare(one, store), ['in_order', 'in_order'])
+})
+
+test('of the copies beside a damaged one, those that are in order stay as they are', async () => {
+  const describe: Store['rls']['describe'] = (target) =>
+    tenantOf(target.scope) === product.tenant ? refused('policy_missing')() : honest.rls.describe(target)
+  lies.rls = { ...honest.rls, describe }
+  const before = await endpointStates(pool, other.id)
+  assert.deepEqual(await compare(product, store), ['lost'])
+  assert.deepEqual(await statesOf(product), [`clear pending ${LOST}`, `masked pending ${LOST}`])
+  assert.deepEqual(await endpointStates(pool, other.id), before)
+  await mended()
 })
 
 test('a copy that is gone is the loss of that product alone', async () => {
@@ -146,7 +157,8 @@ test('a place that was damaged for a moment, or is removed while it is written, 
   assert.deepEqual(await statesOf(product), ['clear pending', 'masked pending'])
   lies.write = refused('not_provisioned')
   await sync(product, store)
-  assert.deepEqual(await statesOf(other), [`clear pending ${LOST}`, `masked pending ${LOST}`], 'damaged twice')
+  assert.deepEqual(await statesOf(product), [`clear failed ${LOST}`, `masked failed ${LOST}`], 'damaged twice')
+  assert.deepEqual(await statesOf(other), ORDER)
   await mended()
 })
 

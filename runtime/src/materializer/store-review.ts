@@ -9,10 +9,10 @@ import type { PluginSet } from '../plugins/plugin-set.ts'
 import {
   appliedCopies,
   type CopyLoss,
+  copiesBeside,
   type EndpointKey,
   endpointLost,
   endpointsEver,
-  loseTable,
   type SoundCopy,
   soundCopy,
 } from '../registry/endpoint-states.ts'
@@ -105,7 +105,6 @@ async function inTurn<T>(productId: string, confirm: () => Promise<T>): Promise<
 
 async function noteLoss({ pool, logger }: NotingDeps, copy: SoundCopy, loss: CopyLoss): Promise<boolean> {
   const isNoted = await endpointLost(pool, copy, loss)
-  if (isNoted && loss === 'unreadable') await loseTable(pool, copy.productId, copy.endpoint)
   const { productId: product, endpoint, variant } = copy
   if (isNoted)
     logger.warn('a store has lost its copy of a product; it is built anew', { product, endpoint, variant, loss })
@@ -140,25 +139,59 @@ export async function lossBy(
 
 const COPIES_AT_ONCE = 200
 
+type Copies = Awaited<ReturnType<typeof appliedCopies>>
+
 /** Looks at every copy once. A store that does not answer is passed over: its own readiness says so. */
-export async function reviewStores(deps: StoreReviewDeps, signal: AbortSignal): Promise<number> {
+export function reviewStores(deps: StoreReviewDeps, signal: AbortSignal): Promise<number> {
+  const pages = (after: EndpointKey | null) => appliedCopies(deps.pool, after, COPIES_AT_ONCE)
+  return review(pages, async () => undefined, deps, signal)
+}
+
+/**
+ * A copy's place is damaged, and so may be those beside it, whoever's they are: products of one name and shape share a table
+ * in some stores. Each is looked at, its policy too, and only those that are lost are noted; how many. Once others have the
+ * product at hand, such a copy is passed over: whoever reads it, or looks next, finds it lost as well.
+ */
+export async function reviewBeside(
+  damaged: Pick<EndpointKey, 'productId' | 'endpoint'>,
+  deps: StoreReviewDeps,
+  signal: AbortSignal,
+): Promise<number> {
+  const pages = (after: EndpointKey | null) => copiesBeside(deps.pool, damaged, after, COPIES_AT_ONCE)
+  const policy = (store: ServingStore, target: Target) => store.rls.describe(target)
+  try {
+    return await review(pages, policy, deps, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    const code = isSluiceError(error) ? error.code : undefined
+    deps.logger.warn('the copies beside a damaged one could not be looked at', { product: damaged.productId, code })
+    return 0
+  }
+}
+
+/** What is asked of a copy besides its epoch. */
+type AlsoAsked = (store: ServingStore, target: Target) => Promise<unknown>
+
+async function review(
+  pages: (after: EndpointKey | null) => Promise<Copies>,
+  also: AlsoAsked,
+  deps: StoreReviewDeps,
+  signal: AbortSignal,
+): Promise<number> {
   let lost = 0
   let after: EndpointKey | null = null
   for (;;) {
-    const copies: Awaited<ReturnType<typeof appliedCopies>> = await appliedCopies(deps.pool, after, COPIES_AT_ONCE)
+    const copies: Copies = await pages(after)
     for (const copy of copies) {
       signal.throwIfAborted()
-      if ((await lossOfCopy(copy, deps)) !== null) lost += 1
+      if ((await lossOfCopy(copy, also, deps)) !== null) lost += 1
     }
     if (copies.length < COPIES_AT_ONCE) return lost
     after = copies.at(-1) ?? null
   }
 }
 
-async function lossOfCopy(
-  copy: Awaited<ReturnType<typeof appliedCopies>>[number],
-  deps: StoreReviewDeps,
-): Promise<CopyLoss | null> {
+async function lossOfCopy(copy: Copies[number], also: AlsoAsked, deps: StoreReviewDeps): Promise<CopyLoss | null> {
   const { pool, plugins, logger } = deps
   const serving = plugins.serving(copy.endpoint)
   const product = serving === undefined ? null : await findProduct(pool, copy.tenant, copy.productId)
@@ -166,7 +199,10 @@ async function lossOfCopy(
   const endpoints = await endpointsEver<OutputManifest>(pool, product.id)
   const endpoint = endpoints.find(({ type }) => type === copy.endpoint)
   if (endpoint === undefined) return null
-  const look = () => lossOf(pool, product.id, serving.store, copyTarget(product, endpoint, copy.variant), copy)
+  const { store } = serving
+  const target = copyTarget(product, endpoint, copy.variant)
+  const look = async () =>
+    (await lossOf(pool, product.id, store, target, copy)) ?? (await lossBy(() => also(store, target), store, target))
   try {
     return (await look()) === null ? null : await confirmLoss(deps, copy, copy.epoch, look)
   } catch (error) {

@@ -15,7 +15,6 @@ import {
   forgetEndpoint,
   isToBeDropped,
   isUnreadable,
-  loseTable,
   lostCopy,
 } from '../registry/endpoint-states.ts'
 import { isNewestWriter, raiseFence, whileNewestWriter } from '../registry/fences.ts'
@@ -26,7 +25,7 @@ import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts
 import { ifProductIsFree } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
 import { storeMissing } from './store-missing.ts'
-import { lossIn } from './store-review.ts'
+import { lossIn, reviewBeside } from './store-review.ts'
 import { type StoreSync, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
 import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
 import { servesVariant, type VariantPlan } from './variants.ts'
@@ -176,7 +175,7 @@ async function syncCopies(
         settle(index, { state: 'ok', epoch: newest.epoch })
       } catch (error) {
         signal.throwIfAborted()
-        // Not of the shape that the store itself has written down: neither this copy nor those beside it can be believed.
+        // Not of the shape that the store itself has written down: this copy cannot be believed.
         const isDamaged = isDamage(error)
         const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))
         settle(index, { state: 'failed', error: recorded, ...(isDamaged ? { epoch: null } : {}) })
@@ -184,7 +183,7 @@ async function syncCopies(
         if (isDamaged && !(await isNewestWriter(deps.pool, product.id, token))) return
         await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
         // Once: what dropping has not mended is this copy's own trouble.
-        if (isDamaged && !isUnreadable(known?.error ?? null)) await loseTable(deps.pool, product.id, endpoint.type)
+        if (isDamaged && !isUnreadable(known?.error ?? null)) await reviewBeside(key, deps, signal)
         deps.logger.warn('a store could not be brought up to date', {
           tenant: product.tenant,
           product: product.id,

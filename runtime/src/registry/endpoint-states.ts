@@ -179,22 +179,6 @@ export async function endpointsLeaving(db: Queryable, tenant: string, productId:
 /** Endpoints of one database: products of one name and shape, whoever's they are, may share a table there. */
 const IN_TABLES = ['lookup', 'timeseries']
 
-/**
- * The copy's table is damaged, and so may be the copies beside it: made again for one of them it would be empty for the
- * others, which the store would not notice. Those that are said to be in order are to be made anew.
- */
-export function loseTable(db: Queryable, productId: string, endpoint: string): Promise<number> {
-  return change(
-    db,
-    'recording what a store has',
-    `update endpoint_states s set state = 'pending', applied_epoch = null, error = $3, attempts = 0,
-       next_retry_at = clock_timestamp(), updated_at = now()
-     from products own join products p on p.domain = own.domain and p.name = own.name
-     where own.id = $1 and s.product_id = p.id and s.endpoint = any($2) and s.state = 'ok'`,
-    [productId, IN_TABLES.includes(endpoint) ? IN_TABLES : [endpoint], json(lostCopy('unreadable'))],
-  )
-}
-
 /** Every copy at endpoints of those types is to be made anew; how many there are. */
 export function loseCopies(db: Queryable, endpoints: readonly string[]): Promise<number> {
   return change(
@@ -223,18 +207,39 @@ export interface AppliedCopy extends SoundCopy {
   readonly committedAt: Date
 }
 
+const APPLIED = `select s.product_id as "productId", s.endpoint, s.variant, p.tenant, m.epoch, m.committed_at as "committedAt",
+    s.updated_at as "updatedAt"
+  from endpoint_states s join products p on p.id = s.product_id
+    join materializations m on m.product_id = s.product_id and m.epoch = s.applied_epoch`
+
+const SOUND_FROM = `s.state = 'ok' and ($1::text is null or (s.product_id, s.endpoint, s.variant) > ($1, $2, $3))
+  order by s.product_id, s.endpoint, s.variant limit $4`
+
+function from(after: EndpointKey | null, limit: number): readonly unknown[] {
+  return [after?.productId ?? null, after?.endpoint ?? null, after?.variant ?? null, limit]
+}
+
 /** Copies that are said to be in order, by their keys from `after` on. */
 export function appliedCopies(db: Queryable, after: EndpointKey | null, limit: number): Promise<AppliedCopy[]> {
+  return many<AppliedCopy>(db, 'reading what the stores have', `${APPLIED} where ${SOUND_FROM}`, [
+    ...from(after, limit),
+  ])
+}
+
+/** Those of `appliedCopies` that may lie in one table with the product's at that endpoint: its own, and others' of its name. */
+export function copiesBeside(
+  db: Queryable,
+  { productId, endpoint }: Pick<EndpointKey, 'productId' | 'endpoint'>,
+  after: EndpointKey | null,
+  limit: number,
+): Promise<AppliedCopy[]> {
+  const types = IN_TABLES.includes(endpoint) ? IN_TABLES : [endpoint]
   return many<AppliedCopy>(
     db,
     'reading what the stores have',
-    `select s.product_id as "productId", s.endpoint, s.variant, p.tenant, m.epoch, m.committed_at as "committedAt",
-       s.updated_at as "updatedAt"
-     from endpoint_states s join products p on p.id = s.product_id
-       join materializations m on m.product_id = s.product_id and m.epoch = s.applied_epoch
-     where s.state = 'ok' and ($1::text is null or (s.product_id, s.endpoint, s.variant) > ($1, $2, $3))
-     order by s.product_id, s.endpoint, s.variant limit $4`,
-    [after?.productId ?? null, after?.endpoint ?? null, after?.variant ?? null, limit],
+    `${APPLIED} join products own on own.domain = p.domain and own.name = p.name
+     where own.id = $5 and s.endpoint = any($6) and ${SOUND_FROM}`,
+    [...from(after, limit), productId, types],
   )
 }
 

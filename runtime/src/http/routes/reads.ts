@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
-import { confirmLoss, lossBy } from '../../materializer/store-review.ts'
+import { confirmLoss, lossBy, reviewBeside } from '../../materializer/store-review.ts'
 import { audited, type Platform } from '../../operations/platform.ts'
 import { requireStillHeld } from '../../operations/queries/held-rights.ts'
 import { type Awaiting, awaitReads } from '../../operations/reads/awaited-reads.ts'
@@ -22,6 +22,8 @@ import { ReadKeysResult, ReadResult } from './resources.ts'
 import { AtLeastEpochOfOne, Namespace, ReadKeysRequest, Reference } from './shapes.ts'
 
 const READ_TIMEOUT_MS = 20_000
+/** For a look at the copies that lie beside a damaged one. */
+const BESIDE_MS = 300_000
 const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }))
 
 type AskedSingle = AskedRead & { readonly namespace?: string }
@@ -102,8 +104,13 @@ export function readDeps(platform: Platform, cursors: Cursors): ReadDeps {
     timeoutMs: READ_TIMEOUT_MS,
     find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
     forget: (tenant) => platform.served.drop(tenant),
-    doubt: ({ served: { epoch, store, target }, product, type: endpoint, variant }, again) =>
-      confirmLoss(platform, { productId: product.id, endpoint, variant }, epoch, () => lossBy(again, store, target)),
+    async doubt({ served: { epoch, store, target }, product, type: endpoint, variant }, again) {
+      const key = { productId: product.id, endpoint, variant }
+      const loss = await confirmLoss(platform, key, epoch, () => lossBy(again, store, target))
+      // Beside the read: whoever reads those copies would find the same, only later.
+      if (loss === 'unreadable') void reviewBeside(key, platform, AbortSignal.timeout(BESIDE_MS)).catch(() => undefined)
+      return loss
+    },
     audit: (call, product, action) =>
       audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id }),
     openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),

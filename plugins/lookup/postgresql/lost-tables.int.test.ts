@@ -1,0 +1,163 @@
+/** Tables damaged by hand beside those of another tenant: what is gone is said to be gone, and what stands is believed. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { isSluiceError, openTenantScope, type ServingStore, type TableSchema, type Target } from '@sluice/sdk'
+import pg from 'pg'
+import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
+import { parseLogin } from '../row-secured-postgresql/index.ts'
+import { changeSet, commitOf, planOf, provide, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
+import type { LookupConfig } from './config.ts'
+import lookup from './index.ts'
+
+const schema: TableSchema = {
+  columns: [
+    { name: 'id', type: 'long', nullable: false },
+    { name: 'owner', type: 'string', nullable: true },
+  ],
+  primaryKey: ['id'],
+}
+
+let fixture: PostgresFixture
+let store: ServingStore<LookupConfig>
+
+before(async () => {
+  fixture = await startPostgres()
+  store = await lookup.open({ ...fixture.settings, slow_readers: 3 }, testHost())
+})
+
+after(async () => {
+  await store?.close()
+  await fixture?.stop()
+})
+
+const TENANTS = ['alpha', 'beta'] as const
+
+function target(tenant: string, product: string): Target<LookupConfig> {
+  return { scope: openTenantScope(tenant), domain: 'sales', product, variant: 'clear', schema, config: {} }
+}
+
+async function fill(of: Target<LookupConfig>, owner: string): Promise<void> {
+  await provide(store, of)
+  const rows = [1n, 2n, 3n].map((id) => [id, owner])
+  await store.write(of, changeSet(schema, 'full', rows), commitOf(1, null))
+}
+
+async function partitionOf(tenant: string, product: string): Promise<string> {
+  const [line] = await fixture.admin(
+    'select partition from sluice_store.datasets where tenant_id = $1 and product = $2',
+    [tenant, product],
+  )
+  return `sluice_partitions.${line?.partition}`
+}
+
+const point = { filters: [{ column: 'id', operator: 'eq' as const, values: [2n] }] }
+
+/** The owners of the rows by each way of reading, or what reading is refused with. */
+async function reads(of: Target<LookupConfig>): Promise<readonly string[]> {
+  const [scan, lookup] = [planOf(of, { operation: 'scan' }), planOf(of, point)]
+  const several = Array.from({ length: 12 }, () => lookup)
+  return await Promise.all(
+    [scan, lookup, ...several].map((plan) =>
+      rowsRead(store, of, plan).then(
+        (rows) => (rows.length === 0 ? 'no rows' : [...new Set(rows.map((row) => String(row.owner)))].join()),
+        (error) => (isSluiceError(error) ? error.code : String(error)),
+      ),
+    ),
+  )
+}
+
+const seen = async (of: Target<LookupConfig>) => [...new Set(await reads(of))].sort().join()
+
+/** By the login that the store's tables belong to. */
+async function byHand(statements: string): Promise<void> {
+  const owner = new pg.Client(parseLogin('owner', fixture.settings.owner).config)
+  await owner.connect()
+  await owner.query(statements).finally(() => owner.end())
+}
+
+/** What an operator does to the tables of alpha, of which the second tenant's may be part; `both` are lost by it. */
+const DAMAGES: readonly {
+  readonly what: string
+  readonly both: boolean
+  readonly by: (own: string, parent: string) => string
+}[] = [
+  { what: 'the partition dropped', both: false, by: (own) => `drop table ${own}` },
+  { what: 'the partition detached', both: false, by: (own, parent) => `alter table ${parent} detach partition ${own}` },
+  {
+    what: 'the partition made anew, empty',
+    both: false,
+    by: (own, parent) => `drop table ${own}; create table ${own} partition of ${parent} for values in ('alpha')`,
+  },
+  {
+    what: 'the partition moved below another parent',
+    both: false,
+    by: (own, parent) => `alter table ${parent} detach partition ${own};
+      create table sales.elsewhere (like ${parent}, constraint tenant_named check (tenant_id <> '')) partition by list (tenant_id);
+      alter table sales.elsewhere attach partition ${own} for values in ('alpha')`,
+  },
+  {
+    what: 'the wall of the partition taken away',
+    both: false,
+    by: (own) => `alter table ${own} no force row level security`,
+  },
+  { what: 'the parent dropped', both: true, by: (_, parent) => `drop table ${parent} cascade` },
+  {
+    what: 'the parent made anew, empty',
+    both: true,
+    by: (_, parent) => `create table sales.kept (like ${parent} including all); drop table ${parent} cascade;
+      create table ${parent} (like sales.kept including all) partition by list (tenant_id);
+      drop table sales.kept; grant select on ${parent} to public`,
+  },
+]
+
+for (const [index, { what, both, by }] of DAMAGES.entries()) {
+  test(`${what}: readers are refused, the store says what it lost, and nothing else is taken`, async () => {
+    const product = `damaged${index}`
+    const [alpha, beta] = TENANTS.map((tenant) => target(tenant, product)) as [
+      Target<LookupConfig>,
+      Target<LookupConfig>,
+    ]
+    await fill(alpha, 'alpha')
+    await fill(beta, 'beta')
+    assert.deepEqual([await seen(alpha), await seen(beta)], ['alpha', 'beta'])
+    const beside = await partitionOf('beta', product)
+    await byHand(by(await partitionOf('alpha', product), `sales.${product}`))
+    const lost = both ? [alpha, beta] : [alpha]
+    for (const one of lost) {
+      assert.match(await seen(one), /^(schema_conflict|not_materialized)(,schema_conflict)?$/)
+      assert.equal(await store.recover?.(one), null)
+      await assert.rejects(Promise.resolve(store.rls.describe(one)), { code: 'policy_missing' })
+      await assert.rejects(store.digest?.(one, new AbortController().signal) ?? Promise.resolve(), isSluiceError)
+      await assert.rejects(store.provision(one, 'apply'), { code: 'schema_conflict' })
+      const nothing = changeSet(schema, 'delta', [])
+      await assert.rejects(store.write(one, nothing, commitOf(2, 1)), { code: 'schema_conflict' })
+    }
+    // As what brings stores up to date does where a place cannot be kept.
+    await store.drop(alpha, 'apply')
+    if (!both) {
+      assert.deepEqual([await seen(beta), (await store.recover?.(beta))?.epoch], ['beta', 1])
+      assert.deepEqual((await store.provision(beta, 'apply')).steps, [])
+    }
+    await fill(alpha, 'alpha')
+    assert.equal(await seen(alpha), 'alpha')
+    if (both) {
+      // Its neighbour stands again, and what the tenant has lost is lost to it still.
+      assert.match(await seen(beta), /^(schema_conflict|not_materialized)(,schema_conflict)?$/)
+      assert.equal(await store.recover?.(beta), null)
+      await store.drop(beta, 'apply')
+      await fill(beta, 'beta')
+    } else assert.equal(await partitionOf('beta', product), beside)
+    assert.deepEqual([await seen(alpha), await seen(beta)], ['alpha', 'beta'])
+  })
+}
+
+test('rows that are gone from a table in its place show in the digest, by which copies are compared', async () => {
+  const signal = new AbortController().signal
+  const [alpha, beta] = [target('alpha', 'emptied'), target('beta', 'emptied')]
+  await fill(alpha, 'alpha')
+  await fill(beta, 'beta')
+  const before = await store.digest?.(beta, signal)
+  await byHand(`truncate ${await partitionOf('alpha', 'emptied')}`)
+  assert.equal((await store.digest?.(alpha, signal))?.rowCount, 0)
+  assert.deepEqual(await store.digest?.(beta, signal), before)
+})
