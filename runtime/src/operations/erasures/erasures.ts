@@ -3,7 +3,7 @@ import { type LogicalType, SluiceError, typeName } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { ErasureInput } from '../../ingestion/erasure/erasure-input.ts'
-import { historiesOf, touchedProducts } from '../../ingestion/erasure/touched-products.ts'
+import { historiesOf, touchedPreviews, touchedProducts } from '../../ingestion/erasure/touched-products.ts'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import type { DeployedProduct } from '../../ingestion/wave.ts'
 import { qualified } from '../../manifest/context.ts'
@@ -117,6 +117,7 @@ const UNCOMPARED = ['binary', 'json', 'float', 'double']
 
 async function expiresHistory(platform: Platform, connection: Connection, table: string): Promise<SluiceError> {
   const members = await touchedProducts(platform.pool, connection, table)
+  const previews = await touchedPreviews(platform.pool, connection, table)
   const raw = rawTable(connection.tenant, connection.name, table)
   const own = await Promise.all(members.map(({ product }) => tablesOf(product, platform)))
   const snapshots: Record<string, number> = {}
@@ -133,7 +134,7 @@ async function expiresHistory(platform: Platform, connection: Connection, table:
     {
       code: 'erasure_expires_history',
       remedy: 'Ask again with expire_history true (--expire-history) where that may go.',
-      details: { snapshots, products: members.map(nameOf), histories },
+      details: { snapshots, products: members.map(nameOf), previews: previews.map(fullNameOf), histories },
     },
   )
 }
