@@ -191,6 +191,10 @@ it('lies in files, stores and histories before, and goes with no less than what 
   assert.equal((await developer.post(ERASURES, { ...body, expire_history: true })).status, 403)
   const refused = await admin.post(ERASURES, body, asAdmin)
   assert.deepEqual([refused.status, refused.body.code], [409, 'erasure_expires_history'])
+  assert.equal(
+    refused.body.detail,
+    'nothing was erased: with the row go former snapshots of public.people, crm.kept, crm.people, crm.totals; histories in stores of crm.kept, crm.people; previews crm.people@preview',
+  )
   assert.deepEqual(refused.body.products, ['crm.kept', 'crm.people', 'crm.totals'])
   assert.deepEqual(refused.body.previews, ['crm.people@preview'])
   assert.deepEqual(refused.body.histories, ['crm.kept', 'crm.people'])

@@ -127,16 +127,29 @@ async function expiresHistory(platform: Platform, connection: Connection, table:
       snapshots[`${ref.namespace}.${ref.table}`] = Math.max(0, platform.lake.snapshots(state).length - 1)
   }
   const nameOf = ({ product }: DeployedProduct) => fullNameOf(product)
+  const products = members.map(nameOf)
+  const ended = previews.map(fullNameOf)
   const histories = members.filter(({ manifests }) => historiesOf(manifests).length > 0).map(nameOf)
   return new SluiceError(
     'CONFLICT',
-    `nothing was erased: with the row goes the history of ${members.length} products and of ${table}`,
+    `nothing was erased: with the row go ${[
+      `former snapshots of ${listed([table, ...products])}`,
+      ...(histories.length === 0 ? [] : [`histories in stores of ${listed(histories)}`]),
+      ...(ended.length === 0 ? [] : [`previews ${listed(ended)}`]),
+    ].join('; ')}`,
     {
       code: 'erasure_expires_history',
       remedy: 'Ask again with expire_history true (--expire-history) where that may go.',
-      details: { snapshots, products: members.map(nameOf), previews: previews.map(fullNameOf), histories },
+      details: { snapshots, products, previews: ended, histories },
     },
   )
+}
+
+const NAMED = 20
+
+function listed(names: readonly string[]): string {
+  const more = names.length - NAMED
+  return `${names.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 function noRawTable(table: string): SluiceError {
