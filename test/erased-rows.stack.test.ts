@@ -21,6 +21,8 @@ const marker = (what: string) => `${what}-${randomBytes(8).toString('hex')}`
 /** Of the row that goes. */
 const KEY = marker('key')
 const OWN = { email: `${marker('mail')}@x.test`, former: marker('formercity'), city: marker('city') }
+/** Of the same row, as only the preview of another version has it. */
+const STAGED = marker('staged')
 /** The row with the same key in another tenant, and one beside it. */
 const OTHERS = { tenant: marker('othertenant'), beside: marker('beside') }
 
@@ -114,6 +116,10 @@ before(async () => {
   await sync(stranger)
   await source.query('UPDATE people SET city = $2 WHERE id = $1', [KEY, OWN.city])
   await sync(developer)
+  await preview({
+    ...people,
+    compute: `${people.compute}transform: "SELECT id, email, '${STAGED}' || city AS city FROM source"\n`,
+  })
 })
 
 after(async () => {
@@ -129,6 +135,15 @@ async function deploy(client: Client, name: string, texts: Readonly<Record<strin
   const product = texts['product']?.replace('name: people', `name: ${name}`) as string
   await ok(client.upload(`/api/v1/products/${name}/manifests`, { ...texts, product }))
   await ok(client.post(`/api/v1/products/${name}/deploy`, { version: '1.0.0' }))
+}
+
+async function preview(texts: Readonly<Record<string, string>>): Promise<void> {
+  await ok(developer.upload('/api/v1/products/people/manifests', texts))
+  const made = await ok(
+    developer.post('/api/v1/products/people/deploy', { version: '1.1.0', dry_run: false, stage: 'preview' }),
+  )
+  const run = await developer.untilEnded(made.run_id)
+  assert.equal(run.state, 'succeeded', JSON.stringify(run))
 }
 
 async function sync(client: Client): Promise<void> {
@@ -147,11 +162,11 @@ const rowsOf = async (client: Client, sql: string) =>
 const historyOf = (client: Client, name: string, id: string) =>
   client.get(`/api/v1/products/${name}/latest?filter=id:${id}&history=true`)
 
-/** Places of each value: files of the tenant's lake, tables of the stores, the registry. */
+/** Places of each value: files of the tenant's lake, tables of the stores, the registry; but for the other tenant's row. */
 async function search(texts: readonly string[]) {
   const inLake = await filesWith(join(data, 'lake'), texts, (path) => path.includes('acme'))
   const tables = (database: 'sluice_registry' | 'sluice_serving') =>
-    withDatabase(data, database, (client) => tablesWith(client, texts))
+    withDatabase(data, database, (client) => tablesWith(client, texts, OTHERS.tenant))
   const [inStores, inRegistry] = [await tables('sluice_serving'), await tables('sluice_registry')]
   const placesOf = (text: string) => ({
     lake: inLake.get(text)?.length ?? 0,
@@ -164,7 +179,7 @@ async function search(texts: readonly string[]) {
 let others: Json
 
 it('lies in files, stores and histories before, and goes with no less than what it says', async () => {
-  const found = await search([...Object.values(OWN), KEY])
+  const found = await search([...Object.values(OWN), KEY, STAGED + OWN.city])
   for (const [text, { lake, stores }] of Object.entries(found)) {
     assert.ok(lake > 0, `${text} is in the lake`)
     assert.ok(stores > 0, `${text} is in a store`)
@@ -176,9 +191,15 @@ it('lies in files, stores and histories before, and goes with no less than what 
   assert.equal((await developer.post(ERASURES, { ...body, expire_history: true })).status, 403)
   const refused = await admin.post(ERASURES, body, asAdmin)
   assert.deepEqual([refused.status, refused.body.code], [409, 'erasure_expires_history'])
+  assert.equal(
+    refused.body.detail,
+    'nothing was erased: with the row go former snapshots of public.people, crm.kept, crm.people, crm.totals; histories in stores of crm.kept, crm.people; previews crm.people@preview',
+  )
   assert.deepEqual(refused.body.products, ['crm.kept', 'crm.people', 'crm.totals'])
+  assert.deepEqual(refused.body.previews, ['crm.people@preview'])
   assert.deepEqual(refused.body.histories, ['crm.kept', 'crm.people'])
-  for (const key of [{ id: KEY, city: 'x' }, { nothing: 'x' }]) {
+  // What is read whole is told apart by no key: any of its columns may be given, and no other.
+  for (const key of [{ id: KEY, nothing: 'x' }, { nothing: 'x' }]) {
     const { status, body: wrong } = await admin.post(ERASURES, { ...body, key, expire_history: true }, asAdmin)
     assert.deepEqual([status, wrong.code], [422, 'erasure_key_mismatch'])
   }
@@ -215,18 +236,14 @@ async function everythingElse(): Promise<Json> {
 }
 
 it('is nowhere afterwards, wherever the runtime was killed', async () => {
-  const asked = await ok(developer.post('/api/v1/exports', { product: 'crm.people', format: 'csv' }))
-  for (;;) {
-    const { state } = await ok(developer.get(`/api/v1/exports/${asked.id}`))
-    if (state === 'succeeded') break
-    assert.notEqual(state, 'failed')
-    await new Promise((resolve) => setTimeout(resolve, 200))
-  }
+  const exports = [await exported('crm.people'), await exported('crm.people@preview')]
   await source.query('DELETE FROM people WHERE id = $1', [KEY])
   // An epoch that was committed is not made again by the next attempt: its points come before those after it.
   const [claimed, rawWritten, rawErased, ...later] = ERASURE_FAULT_POINTS
   const commits = ['materializer.before-commit', 'materializer.after-commit']
-  const points = [claimed, rawWritten, rawErased, ...commits, ...later]
+  const points = [claimed, rawWritten, rawErased, ...commits, ...later].flatMap((point) =>
+    point === 'erasure.previews-ended' ? ['preview.copies-dropped', point] : [point],
+  )
   let id: string | null = null
   for (const point of points) {
     await runtime.stop()
@@ -247,22 +264,41 @@ it('is nowhere afterwards, wherever the runtime was killed', async () => {
       ['crm.totals', false, []],
     ],
   )
-  const { [KEY]: key, ...values } = await search([...Object.values(OWN), KEY])
-  assert.deepEqual(values, nothing(Object.values(OWN)))
-  // Stores have the other tenant's row of that key, too.
-  assert.deepEqual([key?.lake, key?.registry], [0, []])
+  const gone = [...Object.values(OWN), STAGED + OWN.city]
+  assert.deepEqual(await search([...gone, KEY]), nothing([...gone, KEY]))
   assert.equal((await developer.get(`/api/v1/products/people/realtime?key=${KEY}`)).body.data?.length ?? 0, 0)
   assert.deepEqual((await ok(historyOf(developer, 'people', KEY))).data, [])
-  assert.equal((await developer.get(`/api/v1/exports/${asked.id}`)).status, 404)
+  for (const one of exports) assert.equal((await developer.get(`/api/v1/exports/${one}`)).status, 404)
+  assert.equal((await developer.get('/api/v1/products/crm.people@preview/latest')).status, 404)
+  const ended = await audit('product.preview_discard')
+  assert.deepEqual(
+    ended.map(({ details }: Json) => details.erasure),
+    [id],
+  )
   assert.deepEqual(await everythingElse(), others)
   assert.ok(((await search([OTHERS.beside]))[OTHERS.beside]?.lake as number) > 0, 'the row beside it is there')
   assert.equal((await rowsOf(stranger, `SELECT * FROM crm.people WHERE id = '${KEY}'`)).length, 1)
-  const { data: records } = await ok(developer.get('/api/v1/audit?action=connection.erased'))
+  const records = await audit('connection.erased')
   assert.equal(records.length, 1)
   assert.equal(records[0].details.key_digest, erasure.key_digest)
   assert.doesNotMatch(JSON.stringify([records, erasure]), new RegExp(KEY))
   assert.equal((await developer.post(`/api/v1/ingestion/${erasure.run_id}/retry`)).body.code, 'erasure_ended')
 })
+
+async function audit(wanted: string): Promise<readonly Json[]> {
+  const { data } = await ok(admin.get('/api/v1/audit?limit=200', asAdmin))
+  return (data as Json[]).filter(({ action }) => action === wanted)
+}
+
+async function exported(product: string): Promise<string> {
+  const { id } = await ok(developer.post('/api/v1/exports', { product, format: 'csv' }))
+  for (;;) {
+    const asked = await ok(developer.get(`/api/v1/exports/${id}`))
+    if (asked.state === 'succeeded') return id
+    assert.notEqual(asked.state, 'failed', JSON.stringify(asked))
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+}
 
 async function untilErased(id: string): Promise<Json> {
   for (;;) {

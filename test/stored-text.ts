@@ -58,14 +58,21 @@ function varint(bytes: Buffer, from: number): readonly [value: number, end: numb
   }
 }
 
-/** Tables of the database with a row that has one of the texts, by text. */
-export async function tablesWith(client: pg.Client, texts: readonly string[]): Promise<ReadonlyMap<string, string[]>> {
+/** Tables of the database with a row that has one of the texts, by text; rows that have `others` do not count. */
+export async function tablesWith(
+  client: pg.Client,
+  texts: readonly string[],
+  others: string | null = null,
+): Promise<ReadonlyMap<string, string[]>> {
   const found = new Map<string, string[]>(texts.map((text) => [text, []]))
   const { rows } = await client.query(`select format('%I.%I', schemaname, tablename) as name from pg_tables
     where schemaname not in ('pg_catalog', 'information_schema')`)
   for (const { name } of rows as { readonly name: string }[]) {
     for (const text of texts) {
-      const hits = await client.query(`select 1 from ${name} t where position($1 in t::text) > 0 limit 1`, [text])
+      const hits = await client.query(
+        `select 1 from ${name} t where position($1 in t::text) > 0 and coalesce(position($2 in t::text), 0) = 0 limit 1`,
+        [text, others],
+      )
       if (hits.rows.length > 0) found.get(text)?.push(name)
     }
   }

@@ -64,6 +64,7 @@ export const ERASURE_FAULT_POINTS = [
   'erasure.table-forgotten',
   'erasure.product-forgotten',
   'erasure.products-made',
+  'erasure.previews-ended',
   'erasure.proved',
   'erasure.before-finish',
 ] as const

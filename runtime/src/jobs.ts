@@ -4,7 +4,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { TOKENS } from './assembly/tokens.ts'
 import { appendEvent } from './events/outbox.ts'
 import { erasureOf } from './ingestion/erasure/erasure-input.ts'
-import { runErasure } from './ingestion/erasure/run-erasure.ts'
+import { type ErasureDeps, runErasure } from './ingestion/erasure/run-erasure.ts'
 import { makeWave } from './ingestion/make-wave.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { productProgress } from './ingestion/product-progress.ts'
@@ -20,6 +20,7 @@ import { type MaterializeDeps, materialize } from './materializer/materialize.ts
 import { rollBack } from './materializer/roll-back.ts'
 import { catchUp } from './materializer/sync-endpoints.ts'
 import { openConnector, readsAtOneMoment } from './operations/connections/connections.ts'
+import { removePreview } from './operations/deploy/previews.ts'
 import { endRollback, rollbackOf } from './operations/deploy/rollback.ts'
 import type { Platform } from './operations/platform.ts'
 import { readersOf } from './operations/products/input-reads.ts'
@@ -87,7 +88,9 @@ async function execute(
     if (erasure !== null) {
       const { exportFiles, changeSpools } = platform
       const forgetSpools = (tenant: string) => changeSpools.forgetOf(tenant)
-      return runErasure(about, erasure, { ...ingestion, materializer: deps, exportFiles, forgetSpools })
+      const endPreview: ErasureDeps['endPreview'] = (preview, note) =>
+        removePreview(platform, preview, note, deps.faultPoint, signal)
+      return runErasure(about, erasure, { ...ingestion, materializer: deps, exportFiles, forgetSpools, endPreview })
     }
     return replay === null ? runIngestion(about, ingestion) : runReplay(about, replay, ingestion)
   }

@@ -268,15 +268,17 @@ export async function forgetExportJobs(db: Queryable): Promise<void> {
 }
 
 /**
- * Ends what may have rows of these products or of any table that is no product, and what is written just now. Their files are
- * still to be removed.
+ * Ends what may have rows of these products, of products that are no more or of any table that is no product, and what is written
+ * just now. Their files are still to be removed.
  */
 export function endExportsOf(db: Queryable, tenant: string, productIds: readonly string[]): Promise<SweptExport[]> {
   return many<SweptExport>(
     db,
     'ending exports',
     `update exports set state = 'gone' where tenant = $1 and (state in ('queued', 'running', 'gone') or product_ids && $2::text[]
-       or jsonb_path_exists(coalesce(tables, '[]'), '$[*] ? (@.type != "product")')) returning id, tenant`,
+       or jsonb_path_exists(coalesce(tables, '[]'), '$[*] ? (@.type != "product")')
+       or exists (select from unnest(product_ids) p (id) where not exists (select from products where products.id = p.id)))
+     returning id, tenant`,
     [tenant, productIds],
   )
 }

@@ -66,6 +66,16 @@ export function previewOf(db: Queryable, productId: string): Promise<Product | n
   ])
 }
 
+/** Those of these ids that are previews; also those that are over, until their rows are gone. */
+export function previewsAmong(db: Queryable, tenant: string, ids: readonly string[]): Promise<Product[]> {
+  return many<Product>(
+    db,
+    'reading the previews',
+    `select ${COLUMNS} from products where tenant = $1 and preview_of is not null and id = any($2) order by domain, name`,
+    [tenant, ids],
+  )
+}
+
 /** By the clock of the registry, which decides. */
 export async function isPreviewOver(db: Queryable, id: string): Promise<boolean> {
   const found = await maybeOne<{ readonly isOver: boolean }>(

@@ -23,9 +23,11 @@ import {
   openErasure,
 } from '../../registry/erasures.ts'
 import { endExportsOf, forgetExport } from '../../registry/exports.ts'
-import { pauseOf } from '../../registry/products.ts'
+import { PREVIEW } from '../../registry/previews.ts'
+import { type Product, pauseOf } from '../../registry/products.ts'
 import { checkRun } from '../../registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from '../../registry/run-progress.ts'
+import type { Transaction } from '../../registry/sql.ts'
 import { about } from '../make-wave.ts'
 import { fullNameOf, outcomeText, type ProductOutcome, publishedOutcome } from '../product-outcome.ts'
 import { productProgress } from '../product-progress.ts'
@@ -35,13 +37,15 @@ import { type IngestionDeps, type IngestionResult, type IngestionRun, reportFail
 import { tablesOf as sourceTables } from '../source-tables.ts'
 import type { DeployedProduct } from '../wave.ts'
 import { eraseRaw, rowsOfKey } from './erase-raw.ts'
-import { historiesOf, touchedProducts } from './touched-products.ts'
+import { historiesOf, touchedPreviews, touchedProducts } from './touched-products.ts'
 
 export interface ErasureDeps extends IngestionDeps {
   readonly materializer: MaterializeDeps
   readonly exportFiles: ExportFiles
   /** Changed rows that wait on disk for those who follow products of the tenant. */
   forgetSpools(tenant: string): void
+  /** As discarding it does, and until nothing is left of it. `note`: in the transaction that ends it, where it was not over. */
+  endPreview(preview: Product, note: (tx: Transaction) => Promise<unknown>): Promise<void>
 }
 
 interface Member extends DeployedProduct {
@@ -75,6 +79,8 @@ export async function runErasure(run: IngestionRun, id: string, deps: ErasureDep
   await run.toTransforms()
   const outcomes = await makeProducts(erasing)
   await deps.faultPoint('erasure.products-made')
+  await endPreviews(erasing)
+  await deps.faultPoint('erasure.previews-ended')
   const exports = await removeExports(erasing)
   deps.forgetSpools(connection.tenant)
   signal.throwIfAborted()
@@ -163,7 +169,24 @@ async function makeProducts({ run, members, deps }: Erasing): Promise<readonly P
   return outcomes
 }
 
-/** How many files went. */
+/**
+ * Versions beside those in service are made once, of rows of then. They end when all that they can be made of has the row no
+ * more: one that begins after this has nothing of it.
+ */
+async function endPreviews(erasing: Erasing): Promise<void> {
+  const { run, erasure, deps } = erasing
+  const { id, tenant, table, createdBy: actor } = erasure
+  for (const preview of await touchedPreviews(deps.pool, run.connection, table)) {
+    const object = { objectType: 'product', objectId: preview.previewOf as string, outcome: 'allowed' } as const
+    const details = { erasure: id, preview: preview.id, run: run.lease.runId }
+    await deps.endPreview(preview, (tx) =>
+      appendAudit(tx, { tenant, actor, action: 'product.preview_discard', ...object, details }),
+    )
+    await say(erasing, `${fullNameOf(preview)}: the preview has ended, and its rows are gone`)
+  }
+}
+
+/** How many files went: those of previews that have ended, too. */
 async function removeExports({ run, members, deps }: Erasing): Promise<number> {
   const ids = members.map(({ product }) => product.id)
   const ended = await endExportsOf(deps.pool, run.connection.tenant, ids)
@@ -189,6 +212,13 @@ async function prove(
   }
   if ((await rowsOfKey(raw, erasure.key, true, search, run.signal)) > 0)
     throw unfinished(`the lake table ${nameOf(raw)}`)
+  // Its row in the registry goes last, after its copies, tables and files.
+  for (const preview of await touchedPreviews(deps.pool, run.connection, erasure.table))
+    throw unfinished(`the preview ${fullNameOf(preview)}`)
+  for (const { product } of members) {
+    const [left] = await tablesOf({ ...product, name: `${product.name}${PREVIEW}` }, deps)
+    if (left !== undefined) throw unfinished(`the lake table ${nameOf(left)}`)
+  }
   const products: ErasedProduct[] = []
   for (const { product, manifests, key } of members) {
     const name = fullNameOf(product)

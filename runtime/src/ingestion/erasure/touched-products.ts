@@ -5,18 +5,37 @@ import { keepsHistory } from '../../manifest/contract-config.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
+import { previewsAmong } from '../../registry/previews.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
-import { deployedProducts } from '../../registry/products.ts'
+import { deployedProducts, type Product } from '../../registry/products.ts'
 import { findVersion, versionsReading } from '../../registry/versions.ts'
 import { fullNameOf } from '../product-outcome.ts'
 import { type DeployedProduct, waveOf } from '../wave.ts'
 
-/** Those that have been made, each after those that it is made of. */
+type Source = Pick<Connection, 'tenant' | 'name'>
+
+/** Those that have been made, without previews, each after those that it is made of. */
 export async function touchedProducts(
   pool: pg.Pool,
-  { tenant, name }: Pick<Connection, 'tenant' | 'name'>,
+  source: Source,
   table: string,
 ): Promise<readonly DeployedProduct[]> {
+  const ids = await touchedIds(pool, source, table)
+  const members: DeployedProduct[] = []
+  for (const product of await deployedProducts(pool, source.tenant)) {
+    if (product.previewOf !== null || !ids.has(product.id) || (await latestEpoch(pool, product.id)) === null) continue
+    const version = await findVersion<ManifestSet>(pool, product.id, product.currentVersion as string)
+    if (version !== null) members.push({ product, manifests: version.normalised })
+  }
+  return waveOf(members, [])
+}
+
+/** Made or not, and those that are over until their rows are gone. */
+export async function touchedPreviews(pool: pg.Pool, source: Source, table: string): Promise<readonly Product[]> {
+  return previewsAmong(pool, source.tenant, [...(await touchedIds(pool, source, table))])
+}
+
+async function touchedIds(pool: pg.Pool, { tenant, name }: Source, table: string): Promise<ReadonlySet<string>> {
   const versions = await versionsReading<ManifestSet, unknown>(pool, tenant, [name, PRODUCTS])
   const isFirst = ({ inputs }: ManifestSet) =>
     inputs.some((input) => input.connection === name && qualified(input.table) === table)
@@ -30,14 +49,7 @@ export async function touchedProducts(
       if (reads) touched.set(nameOf(version), version.productId)
     }
   }
-  const ids = new Set(touched.values())
-  const members: DeployedProduct[] = []
-  for (const product of await deployedProducts(pool, tenant)) {
-    if (!ids.has(product.id) || (await latestEpoch(pool, product.id)) === null) continue
-    const version = await findVersion<ManifestSet>(pool, product.id, product.currentVersion as string)
-    if (version !== null) members.push({ product, manifests: version.normalised })
-  }
-  return waveOf(members, [])
+  return new Set(touched.values())
 }
 
 const nameOf = (version: { readonly namespace: string; readonly product: string }): string =>

@@ -122,6 +122,24 @@ async function closePreview(tx: Transaction, preview: Product, digest: string | 
   return true
 }
 
+/**
+ * Ends a preview that something else wants gone, and returns when nothing is left of it. Repeatable.
+ * @param note in the transaction that ends it; not where it is over already
+ */
+export async function removePreview(
+  platform: Platform,
+  preview: Product,
+  note: (tx: Transaction) => Promise<unknown>,
+  faultPoint: FaultPoint,
+  signal: AbortSignal,
+): Promise<void> {
+  await inTransaction(platform.pool, async (tx) => {
+    if (await closePreview(tx, preview)) await note(tx)
+  })
+  platform.served.drop(preview.tenant)
+  await dropPreview(platform, preview, faultPoint, signal)
+}
+
 function noPreview(): SluiceError {
   return new SluiceError('INVALID_DATA', 'the product has no preview', {
     code: 'preview_not_found',

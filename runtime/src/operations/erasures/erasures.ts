@@ -3,7 +3,7 @@ import { type LogicalType, SluiceError, typeName } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { ErasureInput } from '../../ingestion/erasure/erasure-input.ts'
-import { historiesOf, touchedProducts } from '../../ingestion/erasure/touched-products.ts'
+import { historiesOf, touchedPreviews, touchedProducts } from '../../ingestion/erasure/touched-products.ts'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import type { DeployedProduct } from '../../ingestion/wave.ts'
 import { qualified } from '../../manifest/context.ts'
@@ -117,6 +117,7 @@ const UNCOMPARED = ['binary', 'json', 'float', 'double']
 
 async function expiresHistory(platform: Platform, connection: Connection, table: string): Promise<SluiceError> {
   const members = await touchedProducts(platform.pool, connection, table)
+  const previews = await touchedPreviews(platform.pool, connection, table)
   const raw = rawTable(connection.tenant, connection.name, table)
   const own = await Promise.all(members.map(({ product }) => tablesOf(product, platform)))
   const snapshots: Record<string, number> = {}
@@ -126,16 +127,29 @@ async function expiresHistory(platform: Platform, connection: Connection, table:
       snapshots[`${ref.namespace}.${ref.table}`] = Math.max(0, platform.lake.snapshots(state).length - 1)
   }
   const nameOf = ({ product }: DeployedProduct) => fullNameOf(product)
+  const products = members.map(nameOf)
+  const ended = previews.map(fullNameOf)
   const histories = members.filter(({ manifests }) => historiesOf(manifests).length > 0).map(nameOf)
   return new SluiceError(
     'CONFLICT',
-    `nothing was erased: with the row goes the history of ${members.length} products and of ${table}`,
+    `nothing was erased: with the row go ${[
+      `former snapshots of ${listed([table, ...products])}`,
+      ...(histories.length === 0 ? [] : [`histories in stores of ${listed(histories)}`]),
+      ...(ended.length === 0 ? [] : [`previews ${listed(ended)}`]),
+    ].join('; ')}`,
     {
       code: 'erasure_expires_history',
       remedy: 'Ask again with expire_history true (--expire-history) where that may go.',
-      details: { snapshots, products: members.map(nameOf), histories },
+      details: { snapshots, products, previews: ended, histories },
     },
   )
+}
+
+const NAMED = 20
+
+function listed(names: readonly string[]): string {
+  const more = names.length - NAMED
+  return `${names.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 function noRawTable(table: string): SluiceError {
