@@ -11,6 +11,7 @@ import { carriedKey, type ErasedKey, requireTellable, tablesOf } from '../../mat
 import { rawTable } from '../../materializer/inputs.ts'
 import type { MaterializeDeps } from '../../materializer/materialize.ts'
 import { productPaused } from '../../materializer/pauses.ts'
+import { withProductLock } from '../../materializer/product-lock.ts'
 import { lakeTable } from '../../materializer/variants.ts'
 import { appendAudit } from '../../registry/audit.ts'
 import { endpointStates } from '../../registry/endpoint-states.ts'
@@ -37,7 +38,7 @@ import { type IngestionDeps, type IngestionResult, type IngestionRun, reportFail
 import { tablesOf as sourceTables } from '../source-tables.ts'
 import type { DeployedProduct } from '../wave.ts'
 import { eraseRaw, rowsOfKey } from './erase-raw.ts'
-import { historiesOf, touchedPreviews, touchedProducts } from './touched-products.ts'
+import { deployedReaders, historiesOf, touchedPreviews, touchedProducts } from './touched-products.ts'
 
 export interface ErasureDeps extends IngestionDeps {
   readonly materializer: MaterializeDeps
@@ -79,6 +80,7 @@ export async function runErasure(run: IngestionRun, id: string, deps: ErasureDep
   await run.toTransforms()
   const outcomes = await makeProducts(erasing)
   await deps.faultPoint('erasure.products-made')
+  await awaitFirstEpochs(erasing)
   await endPreviews(erasing)
   await deps.faultPoint('erasure.previews-ended')
   const exports = await removeExports(erasing)
@@ -167,6 +169,22 @@ async function makeProducts({ run, members, deps }: Erasing): Promise<readonly P
     await saveRunResult(deps.pool, lease, { products: outcomes })
   }
   return outcomes
+}
+
+/**
+ * A product that was being made for the first time had no epoch when this began, and may have read the row before. What is
+ * begun from here on has nothing of it.
+ */
+async function awaitFirstEpochs({ run, erasure, members, deps }: Erasing): Promise<void> {
+  const { connection, signal } = run
+  const known = new Set(members.map(({ product }) => product.id))
+  for (const { id } of await deployedReaders(deps.pool, connection, erasure.table)) {
+    if (!known.has(id)) await withProductLock(deps.pool, id, signal, async () => undefined)
+  }
+  const late = (await touchedProducts(deps.pool, connection, erasure.table)).find(
+    ({ product }) => !known.has(product.id),
+  )
+  if (late !== undefined) throw unfinished(fullNameOf(late.product))
 }
 
 /**

@@ -20,14 +20,20 @@ export async function touchedProducts(
   source: Source,
   table: string,
 ): Promise<readonly DeployedProduct[]> {
-  const ids = await touchedIds(pool, source, table)
   const members: DeployedProduct[] = []
-  for (const product of await deployedProducts(pool, source.tenant)) {
-    if (product.previewOf !== null || !ids.has(product.id) || (await latestEpoch(pool, product.id)) === null) continue
+  for (const product of await deployedReaders(pool, source, table)) {
+    if ((await latestEpoch(pool, product.id)) === null) continue
     const version = await findVersion<ManifestSet>(pool, product.id, product.currentVersion as string)
     if (version !== null) members.push({ product, manifests: version.normalised })
   }
   return waveOf(members, [])
+}
+
+/** Made or not, without previews. */
+export async function deployedReaders(pool: pg.Pool, source: Source, table: string): Promise<readonly Product[]> {
+  const ids = await touchedIds(pool, source, table)
+  const deployed = await deployedProducts(pool, source.tenant)
+  return deployed.filter(({ id, previewOf }) => previewOf === null && ids.has(id))
 }
 
 /** Made or not, and those that are over until their rows are gone. */
