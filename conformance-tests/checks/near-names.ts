@@ -3,6 +3,7 @@ import { isSluiceError, isUsableName } from '@sluice/sdk'
 import { type Check, CheckFailure, expect } from '../check.ts'
 import type { CheckContext, DatasetWish } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
+import { heldNames } from '../names.ts'
 import { answerOf, pointPlan } from '../reading.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 
@@ -46,7 +47,9 @@ export const nearNameChecks: readonly Check[] = [
     name: 'columns-named-like-parts-of-objects',
     level: 'core',
     async run(context) {
-      const columns = OBJECT_NAMES.map((name) => ({ name, type: 'string' as const, nullable: true }))
+      // An engine that knows names in lower case alone says so of all names.
+      const names = heldNames(context, OBJECT_NAMES)
+      const columns = names.map((name) => ({ name, type: 'string' as const, nullable: true }))
       const schema = { ...SIMPLE, columns: [...SIMPLE.columns.slice(0, 2), ...columns] }
       const dataset = await context.dataset(schema)
       const rows = rowsOf(schema, 1, 8, context.random).map((row) =>
@@ -62,7 +65,7 @@ export const nearNameChecks: readonly Check[] = [
         const plan = pointPlan(way, row, { target: dataset.target, template: dataset.template, candidates: [] })
         if (context.capabilities.jsonBatches) {
           const { objects } = await answerOf(context.store, dataset.target, { ...plan, encoding: 'json' })
-          const isRight = objects.every((object) => OBJECT_NAMES.every((name) => Object.hasOwn(object, name)))
+          const isRight = objects.every((object) => names.every((name) => Object.hasOwn(object, name)))
           expect(isRight && objects.length > 0, () => ({
             what: 'an object of a JSON answer lacks a column',
             where: `read ${way}, encoding json`,
