@@ -98,9 +98,9 @@ it('is refused with what to write instead, and changes nothing then', async () =
     [{ max_age: '10ms' }, '/schedule/max_age', /15m, 24h/],
     [{ max_age: '1h', catch_up: 'all' }, '/schedule/catch_up', /no times that could be missed/],
     [{ every: 'hourly' }, '/schedule/every', /15m, 24h/],
-    [{ every: '1h', cron: '0 6 * * *' }, '/schedule', /one of every.*cron.* and max_age/],
+    [{ every: '1h', cron: '0 6 * * *' }, '/schedule', /one of every.*cron.*max_age.* and continuous/],
     [{ every: '1h', time_zone: 'Europe/Berlin' }, '/schedule/time_zone', /Leave it out/],
-    [{ catch_up: 'all' }, '/schedule', /one of every.*cron.* and max_age/],
+    [{ catch_up: 'all' }, '/schedule', /one of every.*cron.*max_age.* and continuous/],
   ]
   for (const [schedule, pointer, message] of wrong) {
     const config_encrypted = loginOf(world.deployment)
