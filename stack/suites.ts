@@ -69,7 +69,7 @@ export const SUITES: readonly Suite[] = [
     tests: [
       'engine/src/{engine,kept-child}.int.test.ts',
       'iceberg/src/merge.int.test.ts',
-      'runtime/src/ingestion/run-ingestion.int.test.ts',
+      'runtime/src/ingestion/{apply-log,run-ingestion}.int.test.ts',
       'runtime/src/materializer/{changed-rows,merge,touched-keys}.int.test.ts',
     ],
     expectedSeconds: 150,
