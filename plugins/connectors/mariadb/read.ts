@@ -106,6 +106,8 @@ async function* stream(way: Way, session: Session, request: ReadRequest, where: 
 
 /** What was named in a transaction cannot be altered before its end: catalog and rows are of one shape. */
 async function keptRelation(session: Session, request: ReadRequest, where: string): Promise<Relation> {
+  // No name ends with a space: the server refuses the statement as such, in words that say nothing of a table.
+  if ([request.schema, request.table].some((name) => name.endsWith(' '))) throw tableMissing(where)
   await session.query(`SELECT 1 FROM ${qualified({ schema: request.schema, name: request.table })} LIMIT 0`)
   const relation = await findRelation(session, request.schema, request.table)
   if (relation) return relation

@@ -66,8 +66,6 @@ export async function listRelations(session: Session, { schemas, after, limit }:
 
 /** Null where there is none of that name; its `columns` are empty where the login may not read it. */
 export async function findRelation(session: Session, schema: string, name: string): Promise<Relation | null> {
-  // No name ends with a space; asked for such a one, the catalog shows the table without it, under the name that it was asked for.
-  if (schema.endsWith(' ') || name.endsWith(' ')) return null
   const [row] = await session.query(
     `SELECT ${FACTS} FROM information_schema.TABLES WHERE TABLE_SCHEMA = ${quoteText(schema)}
      AND TABLE_NAME = ${quoteText(name)} AND BINARY TABLE_NAME = BINARY ${quoteText(name)} AND ${OFFERED}`,
