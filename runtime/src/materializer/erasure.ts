@@ -14,7 +14,7 @@ import { noteMove } from './epoch-note.ts'
 import { readInputs } from './inputs.ts'
 import type { MaterializeDeps } from './materialize.ts'
 import { keysCopied } from './row-wise.ts'
-import { lakeTable, productOfTable } from './variants.ts'
+import { lakeTable, tablesOfProduct } from './variants.ts'
 
 /** Values by column, as texts that the column's type can be cast from. */
 export type ErasedKey = Readonly<Record<string, string>>
@@ -102,7 +102,7 @@ export async function forgetBefore(
   signal: AbortSignal,
   deps: MaterializeDeps,
 ): Promise<void> {
-  for (const ref of await tablesOf(product, deps)) {
+  for (const ref of await tablesOfProduct(product, deps.lake)) {
     const publish = async (staged: StagedCommit) => {
       await inTransaction(deps.pool, (tx) => deps.lake.publish(registryCatalog(tx), [staged]))
       await noteMove(product, staged, deps.lake)
@@ -127,10 +127,4 @@ function emptied(state: TableState, signal: AbortSignal, deps: MaterializeDeps):
   const summary = Object.fromEntries(Object.entries(before).filter(([name]) => name.startsWith('sluice.')))
   const change = { base: state, operation: 'replace', files: [], leavesNoTrace: true, summary } as const
   return deps.lake.stage(state.ref, change, signal)
-}
-
-/** All that the lake has for it: in clear, twins, and of both the rows that checks put aside. */
-export async function tablesOf({ tenant, domain, name }: Product, { lake }: Pick<MaterializeDeps, 'lake'>) {
-  const all = await lake.tables(tenant, domain)
-  return all.filter(({ table }) => productOfTable(table).product === name)
 }

@@ -1,5 +1,5 @@
 /** The variants a materialization writes: the clear rows, and a twin for every clearance that somebody has. */
-import type { PartitionColumn } from '@sluice/iceberg'
+import type { Lake, PartitionColumn, TableRef } from '@sluice/iceberg'
 import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
 import { keepsHistory } from '../manifest/contract-config.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
@@ -92,6 +92,15 @@ export const QUARANTINE = '__quarantine'
 export function productOfTable(table: string): { readonly product: string; readonly variant: Variant } {
   const at = table.indexOf('__')
   return at < 0 ? { product: table, variant: 'clear' } : { product: table.slice(0, at), variant: table.slice(at + 2) }
+}
+
+/** All that the lake has for the product: in clear, twins, and of both the rows that checks put aside; also what no epoch fills any more. */
+export async function tablesOfProduct(
+  { tenant, domain, name }: { readonly tenant: string; readonly domain: string; readonly name: string },
+  lake: Pick<Lake, 'tables'>,
+): Promise<readonly TableRef[]> {
+  const all = await lake.tables(tenant, domain)
+  return all.filter(({ table }) => productOfTable(table).product === name)
 }
 
 /** Whether an endpoint can be given the variant at all; where not, its readers are refused with `column_masked`. */

@@ -7,12 +7,12 @@ import type { TableRef } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { ExportFiles } from '../../lake/export-files.ts'
-import { carriedKey, type ErasedKey, requireTellable, tablesOf } from '../../materializer/erasure.ts'
+import { carriedKey, type ErasedKey, requireTellable } from '../../materializer/erasure.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import type { MaterializeDeps } from '../../materializer/materialize.ts'
 import { productPaused } from '../../materializer/pauses.ts'
 import { withProductLock } from '../../materializer/product-lock.ts'
-import { lakeTable } from '../../materializer/variants.ts'
+import { lakeTable, tablesOfProduct } from '../../materializer/variants.ts'
 import { appendAudit } from '../../registry/audit.ts'
 import { endpointStates } from '../../registry/endpoint-states.ts'
 import {
@@ -35,7 +35,7 @@ import { productProgress } from '../product-progress.ts'
 import { ingestPushed } from '../push/ingest-pushed.ts'
 import { PUSH_TYPE } from '../push/settings.ts'
 import { type IngestionDeps, type IngestionResult, type IngestionRun, reportFailure } from '../run-ingestion.ts'
-import { tablesOf as sourceTables } from '../source-tables.ts'
+import { tablesOf } from '../source-tables.ts'
 import type { DeployedProduct } from '../wave.ts'
 import { eraseRaw, rowsOfKey } from './erase-raw.ts'
 import { deployedReaders, historiesOf, touchedPreviews, touchedProducts } from './touched-products.ts'
@@ -120,7 +120,7 @@ async function membersOf(
 const nameOf = ({ namespace, table }: TableRef): string => `${namespace}.${table}`
 
 async function tablesIn({ raw, members, deps }: Erasing): Promise<readonly TableRef[]> {
-  const own = await Promise.all(members.map(({ product }) => tablesOf(product, deps)))
+  const own = await Promise.all(members.map(({ product }) => tablesOfProduct(product, deps.lake)))
   return [raw, ...own.flat()]
 }
 
@@ -141,7 +141,7 @@ async function countBefore(erasing: Erasing): Promise<void> {
 async function takePushed({ run, erasure, deps }: Erasing): Promise<void> {
   const products = await deps.productsOf(run.connection)
   const inputs = products.flatMap(({ manifests }) => manifests.inputs)
-  const read = sourceTables(inputs.filter((input) => input.connection === run.connection.name))
+  const read = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
   const hooks = {
     fail: (name: string, error: unknown) => reportFailure(run, name, error, deps),
     say: (level: 'info' | 'warn', message: string) => appendRunLog(deps.pool, run.lease, level, message),
@@ -234,7 +234,7 @@ async function prove(
   for (const preview of await touchedPreviews(deps.pool, run.connection, erasure.table))
     throw unfinished(`the preview ${fullNameOf(preview)}`)
   for (const { product } of members) {
-    const [left] = await tablesOf({ ...product, name: `${product.name}${PREVIEW}` }, deps)
+    const [left] = await tablesOfProduct({ ...product, name: `${product.name}${PREVIEW}` }, deps.lake)
     if (left !== undefined) throw unfinished(`the lake table ${nameOf(left)}`)
   }
   const products: ErasedProduct[] = []

@@ -7,8 +7,9 @@ import { historiesOf, touchedPreviews, touchedProducts } from '../../ingestion/e
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import type { DeployedProduct } from '../../ingestion/wave.ts'
 import { qualified } from '../../manifest/context.ts'
-import { type ErasedKey, tablesOf } from '../../materializer/erasure.ts'
+import type { ErasedKey } from '../../materializer/erasure.ts'
 import { rawTable } from '../../materializer/inputs.ts'
+import { tablesOfProduct } from '../../materializer/variants.ts'
 import { actorOf } from '../../registry/actor.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { closeErasures, createErasure, type Erasure, findErasure, listErasures } from '../../registry/erasures.ts'
@@ -119,7 +120,7 @@ async function expiresHistory(platform: Platform, connection: Connection, table:
   const members = await touchedProducts(platform.pool, connection, table)
   const previews = await touchedPreviews(platform.pool, connection, table)
   const raw = rawTable(connection.tenant, connection.name, table)
-  const own = await Promise.all(members.map(({ product }) => tablesOf(product, platform)))
+  const own = await Promise.all(members.map(({ product }) => tablesOfProduct(product, platform.lake)))
   const snapshots: Record<string, number> = {}
   for (const ref of [raw, ...own.flat()]) {
     const state = await platform.lake.load(ref)

@@ -10,7 +10,7 @@ import { forgetJob } from '../../jobs/claims.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { afterWriters } from '../../materializer/product-lock.ts'
 import { dropAllCopies, requireReachable } from '../../materializer/store-copies.ts'
-import { lakeTable, productOfTable, QUARANTINE } from '../../materializer/variants.ts'
+import { lakeTable, QUARANTINE, tablesOfProduct } from '../../materializer/variants.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { endpointsLeaving, variantsEver } from '../../registry/endpoint-states.ts'
 import { productsMadeOf } from '../../registry/lineage.ts'
@@ -130,9 +130,7 @@ async function dropProduct(
 async function dropCopies(platform: Platform, product: Product): Promise<readonly TableRef[]> {
   await dropAllCopies(product, platform)
   // Twins of grants that are no more, too: a product of the same name would go on with their history.
-  return (await platform.lake.tables(product.tenant, product.domain)).filter(
-    ({ table }) => productOfTable(table).product === product.name,
-  )
+  return tablesOfProduct(product, platform.lake)
 }
 
 async function forget(tx: Transaction, { id, tenant }: Product, tables: readonly TableRef[]): Promise<void> {

@@ -8,7 +8,7 @@ import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { noteMove } from '../../materializer/epoch-note.ts'
 import { ifProductIsFree } from '../../materializer/product-lock.ts'
-import { productOfTable } from '../../materializer/variants.ts'
+import { productOfTable, tablesOfProduct } from '../../materializer/variants.ts'
 import { cautiousNowMs } from '../../registry/clock.ts'
 import { pruneAllEpochs } from '../../registry/epoch-retention.ts'
 import { findProductsByName, type Product } from '../../registry/products.ts'
@@ -146,12 +146,10 @@ async function clean(platform: Platform, _: UpkeepRequest, ref: TableRef, signal
  * reach the files, it is looked up who may.
  */
 async function forgetEpochs(platform: Platform, ref: TableRef, signal: AbortSignal): Promise<void> {
-  const { product: name, variant } = productOfTable(ref.table)
+  const { variant } = productOfTable(ref.table)
   const product = variant === 'clear' ? await productOf(platform, ref) : null
   if (product === null || product.paused?.reason === 'registry_outdated') return
-  const tables = (await platform.lake.tables(ref.warehouse, ref.namespace)).filter(
-    ({ table }) => productOfTable(table).product === name,
-  )
+  const tables = await tablesOfProduct(product, platform.lake)
   const alive: SnapshotInfo[] = []
   for (const table of tables) {
     const state = await platform.lake.load(table, { signal })
