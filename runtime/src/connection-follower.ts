@@ -24,6 +24,7 @@ import { type Connection, findConnection } from './registry/connections.ts'
 import {
   FOLLOW_INPUT,
   followOf,
+  type Hold,
   holdsOf,
   noteBehind,
   noteCaughtUp,
@@ -220,8 +221,7 @@ export class ConnectionFollower {
     const tables = await wantedTables(tx, connection)
     if (tables.length === 0) return LATER
     const holds = await holdsOf(tx, connection.id)
-    const isHeld = (name: string) => holds.some(({ kind, part, isHeld }) => kind === 'table' && part === name && isHeld)
-    const open = tables.filter((name) => !isHeld(name))
+    const open = withoutHeld(tables, holds)
     const again = holds.map(({ until }) => until.getTime() - row.now.getTime())
     const wait = connection.connectorType === PUSH_TYPE ? 'pushed' : await waitFor(tx, connection, open)
     const isPending =
@@ -293,14 +293,8 @@ export class ConnectionFollower {
       if (ended.aborted) return
       const isAsBefore = await inTransaction(pool, async (tx) => {
         if (await isRunUnderWay(tx, connection.id)) return false
-        const holds = await holdsOf(tx, connection.id)
-        const tables = await wantedTables(tx, connection)
-        return (
-          tables
-            .filter((name) => !holds.some(({ part }) => part === name))
-            .toSorted()
-            .join() === before
-        )
+        const open = withoutHeld(await wantedTables(tx, connection), await holdsOf(tx, connection.id))
+        return open.toSorted().join() === before
       }).catch(() => true)
       if (!isAsBefore) left.abort()
       // Runs of others of the tenant ring, too.
@@ -369,6 +363,11 @@ async function isRunUnderWay(tx: Transaction, connectionId: string): Promise<boo
     [connectionId],
   )
   return rows.length > 0
+}
+
+/** Without those that failed by themselves and wait for another try. */
+function withoutHeld(tables: readonly string[], holds: readonly Hold[]): readonly string[] {
+  return tables.filter((name) => !holds.some(({ kind, part, isHeld }) => kind === 'table' && part === name && isHeld))
 }
 
 /** Tables that products in service read, and whose changes come by themselves. */
