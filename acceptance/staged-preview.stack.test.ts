@@ -288,6 +288,18 @@ describe('a preview', () => {
   })
 })
 
+/** Waits until the runtime has ended at its fault point, and starts one without any. */
+async function killedAt(point: string, startAgain: () => Promise<unknown>): Promise<void> {
+  await until(`it is killed at ${point}`, () =>
+    owner.get('/healthz').then(
+      () => false,
+      () => true,
+    ),
+  )
+  delete process.env['SLUICE_FAULT']
+  await startAgain()
+}
+
 describe('a runtime that dies', () => {
   const POINTS = [
     'preview.writers-stopped',
@@ -306,14 +318,7 @@ describe('a runtime that dies', () => {
       await staged(`5.${at}.0`, saying(`'five ${at}'`))
       assert.equal(await cityOf(owner, 'crm.people@preview'), `five ${at}`)
       await ok(owner.send(`${PEOPLE}/preview`, { method: 'DELETE' }))
-      await until(`it is killed at ${point}`, () =>
-        owner.get('/healthz').then(
-          () => false,
-          () => true,
-        ),
-      )
-      delete process.env['SLUICE_FAULT']
-      await crash()
+      await killedAt(point, crash)
       await refused(owner.get(`${PREVIEW}/latest?filter=id:1`), 404, 'product_not_found')
       await untilGone()
       assert.equal(await cityOf(viewer, 'crm.people'), before)
@@ -330,14 +335,7 @@ describe('a runtime that dies', () => {
       await crash()
       await staged(`6.${at}.0`, saying(`'six ${at}'`))
       await ok(owner.post(`${PEOPLE}/promote`, {}))
-      await until(`it is killed at ${point}`, () =>
-        owner.get('/healthz').then(
-          () => false,
-          () => true,
-        ),
-      )
-      delete process.env['SLUICE_FAULT']
-      await crash()
+      await killedAt(point, crash)
       await readThroughout([old, `six ${at}`], `six ${at}`, async () => undefined)
       await untilGone()
     }

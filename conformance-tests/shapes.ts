@@ -30,6 +30,12 @@ export const SIMPLE: TableSchema = {
   primaryKey: ['id'],
 }
 
+/** The same after a column was added. */
+export const WIDER: TableSchema = {
+  ...SIMPLE,
+  columns: [...SIMPLE.columns, { name: 'more', type: 'string', nullable: true }],
+}
+
 /** What an endpoint over SIMPLE shows that keeps all states. */
 export const HISTORY_SCHEMA: TableSchema = {
   ...SIMPLE,

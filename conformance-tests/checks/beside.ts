@@ -4,13 +4,11 @@ import { type Check, CheckFailure, expect, expectRefusal, vacuous } from '../che
 import type { CheckContext } from '../context.ts'
 import type { Dataset, PreparedWrite } from '../dataset.ts'
 import { hook } from '../requirements.ts'
-import { rowsOf, SIMPLE } from '../shapes.ts'
+import { rowsOf, SIMPLE, WIDER } from '../shapes.ts'
 
 const TRIALS = { core: 6, full: 20, hard: 200 } as const
 /** A store may wait for so many other things while it provisions or writes. */
 const MAX_TURNS = 60
-
-const WIDER: TableSchema = { ...SIMPLE, columns: [...SIMPLE.columns, { name: 'more', type: 'string', nullable: true }] }
 
 export const besideChecks: readonly Check[] = [
   {

@@ -3,7 +3,7 @@ import { isSluiceError } from '@sluice/sdk'
 import { type Check, expect, expectRefusal } from '../check.ts'
 import { FORCED_POLICY } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
-import { changed, rowsOf, SIMPLE } from '../shapes.ts'
+import { changed, rowsOf, SIMPLE, WIDER } from '../shapes.ts'
 
 const TIMES = 10
 
@@ -73,11 +73,7 @@ export const idempotencyChecks: readonly Check[] = [
       expect(first.steps.length > 0 && first.hash === second.hash, () => planHadEffect('two plans in a row differ'))
       const dataset = await context.filled(9)
       const { target } = dataset
-      const wider = {
-        ...SIMPLE,
-        columns: [...SIMPLE.columns, { name: 'more', type: 'string', nullable: true }],
-      } as const
-      await store.provision({ ...target, schema: wider }, 'plan').catch(ignoreConflict)
+      await store.provision({ ...target, schema: WIDER }, 'plan').catch(ignoreConflict)
       const drop = await store.drop(target, 'plan')
       expect(drop.steps.length > 0, () => planHadEffect('the plan to drop a dataset with rows is empty'))
       const again = await store.provision(target, 'plan')

@@ -5,9 +5,7 @@ import { type CheckContext, type DatasetWish, FORCED_POLICY } from '../context.t
 import type { Dataset } from '../dataset.ts'
 import { expectNameRefused, heldNames, refusedNames } from '../names.ts'
 import { hook } from '../requirements.ts'
-import { rowsOf, SIMPLE } from '../shapes.ts'
-
-const ADDED: TableSchema = { ...SIMPLE, columns: [...SIMPLE.columns, { name: 'more', type: 'string', nullable: true }] }
+import { rowsOf, SIMPLE, WIDER } from '../shapes.ts'
 
 /** Schemas that the rows of SIMPLE do not fit. */
 const UNFIT: readonly TableSchema[] = [
@@ -133,7 +131,7 @@ export const provisioningChecks: readonly Check[] = [
     requires: [hook('validate')],
     async run(context) {
       const dataset = await context.filled(6)
-      for (const schema of [SIMPLE, ADDED, ...UNFIT]) {
+      for (const schema of [SIMPLE, WIDER, ...UNFIT]) {
         const { target } = context.grown(dataset, schema)
         const verdicts = (await context.store.validate?.(target, SIMPLE)) ?? []
         const isJudged =
@@ -152,7 +150,7 @@ export const provisioningChecks: readonly Check[] = [
     requires: [hook('validate')],
     async run(context) {
       const dataset = await context.filled(6)
-      for (const schema of [SIMPLE, ADDED, ...UNFIT]) {
+      for (const schema of [SIMPLE, WIDER, ...UNFIT]) {
         const { target } = context.grown(dataset, schema)
         const verdicts = (await context.store.validate?.(target, SIMPLE)) ?? []
         const isRefused = await context.store.provision(target, 'plan').then(
@@ -175,7 +173,7 @@ export const provisioningChecks: readonly Check[] = [
     level: 'core',
     async run(context) {
       const dataset = await context.filled(6)
-      const wider = context.grown(dataset, ADDED)
+      const wider = context.grown(dataset, WIDER)
       const plan = await context.store.provision(wider.target, 'plan')
       expect(plan.steps.length > 0, () => ({
         what: 'the plan for a new column is empty',

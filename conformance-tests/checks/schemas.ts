@@ -7,7 +7,7 @@ import type { Dataset } from '../dataset.ts'
 import type { RankedTable } from '../ranked-table.ts'
 import { takesFilters } from '../ranked-world.ts'
 import { answerOf, openPolicy, planOf } from '../reading.ts'
-import { rowsOf, SIMPLE, TIME_COLUMN } from '../shapes.ts'
+import { rowsOf, SIMPLE, TIME_COLUMN, WIDER } from '../shapes.ts'
 
 export const schemaChecks: readonly Check[] = [
   {
@@ -30,11 +30,10 @@ export const schemaChecks: readonly Check[] = [
 
 async function expectGrown(context: CheckContext): Promise<void> {
   const old = await context.filled(24, { indexed: ['id', 'name', 'rank'] })
-  const schema = { ...SIMPLE, columns: [...SIMPLE.columns, { name: 'more', type: 'string', nullable: true } as const] }
-  const next = context.grown(old, schema, { indexed: ['id', 'name', 'rank', 'more'] })
+  const next = context.grown(old, WIDER, { indexed: ['id', 'name', 'rank', 'more'] })
   await context.store.provision(next.target, 'apply')
   const rows = [...next.content.values()]
-  const more = indexOf(schema, 'more')
+  const more = indexOf(WIDER, 'more')
   await next.delta(rows.slice(0, 12).map((row, index) => row.with(more, index % 2 === 0 ? 'even' : 'odd')))
   for (const round of [1, 2]) {
     for (const way of next.ways())

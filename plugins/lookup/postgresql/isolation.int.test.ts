@@ -7,40 +7,25 @@ import { parseLogin } from '../row-secured-postgresql/index.ts'
 import { changeSet, commitOf, planOf, provide, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
 import type { LookupConfig } from './config.ts'
 import lookup from './index.ts'
-
-const schema: TableSchema = {
-  columns: [
-    { name: 'id', type: 'long', nullable: false },
-    { name: 'owner', type: 'string', nullable: true },
-  ],
-  primaryKey: ['id'],
-}
+import { fillIn, type Opened, openLookup, schema, target } from './tenants.fixture.ts'
 
 const wider: TableSchema = { ...schema, columns: [...schema.columns, { name: 'extra', type: 'date', nullable: true }] }
 
+let opened: Opened
 let fixture: PostgresFixture
 let store: ServingStore<LookupConfig>
 
 before(async () => {
-  fixture = await startPostgres()
-  store = await lookup.open({ ...fixture.settings, slow_readers: 3 }, testHost())
+  opened = await openLookup()
+  fixture = opened.fixture
+  store = opened.store
 })
 
 after(async () => {
-  await store?.close()
-  await fixture?.stop()
+  await opened?.stop()
 })
 
-function target(tenant: string, product: string, shape = schema, config: LookupConfig = {}): Target<LookupConfig> {
-  return { scope: openTenantScope(tenant), domain: 'sales', product, variant: 'clear', schema: shape, config }
-}
-
-async function fill(of: Target<LookupConfig>, owner: string, rows = 3): Promise<void> {
-  await provide(store, of)
-  const width = of.schema.columns.length
-  const content = Array.from({ length: rows }, (_, index) => [BigInt(index), owner, null].slice(0, width))
-  await store.write(of, changeSet(of.schema, 'full', content), commitOf(1, null))
-}
+const fill = (of: Target<LookupConfig>, owner: string, rows?: number) => fillIn(store, of, owner, rows)
 
 const byId = (id: bigint) => ({ filters: [{ column: 'id', operator: 'eq' as const, values: [id] }] })
 

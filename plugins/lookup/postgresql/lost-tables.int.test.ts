@@ -1,46 +1,31 @@
 /** Tables damaged by hand beside those of another tenant: what is gone is said to be gone, and what stands is believed. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { isSluiceError, openTenantScope, type ServingStore, type TableSchema, type Target } from '@sluice/sdk'
+import { isSluiceError, type ServingStore, type Target } from '@sluice/sdk'
 import pg from 'pg'
-import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
+import type { PostgresFixture } from '../row-secured-postgresql/fixture.ts'
 import { parseLogin } from '../row-secured-postgresql/index.ts'
-import { changeSet, commitOf, planOf, provide, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
+import { changeSet, commitOf, planOf, rowsRead } from '../row-secured-postgresql/test-data.ts'
 import type { LookupConfig } from './config.ts'
-import lookup from './index.ts'
+import { fillIn, type Opened, openLookup, schema, target } from './tenants.fixture.ts'
 
-const schema: TableSchema = {
-  columns: [
-    { name: 'id', type: 'long', nullable: false },
-    { name: 'owner', type: 'string', nullable: true },
-  ],
-  primaryKey: ['id'],
-}
-
+let opened: Opened
 let fixture: PostgresFixture
 let store: ServingStore<LookupConfig>
 
 before(async () => {
-  fixture = await startPostgres()
-  store = await lookup.open({ ...fixture.settings, slow_readers: 3 }, testHost())
+  opened = await openLookup()
+  fixture = opened.fixture
+  store = opened.store
 })
 
 after(async () => {
-  await store?.close()
-  await fixture?.stop()
+  await opened?.stop()
 })
 
 const TENANTS = ['alpha', 'beta'] as const
 
-function target(tenant: string, product: string): Target<LookupConfig> {
-  return { scope: openTenantScope(tenant), domain: 'sales', product, variant: 'clear', schema, config: {} }
-}
-
-async function fill(of: Target<LookupConfig>, owner: string): Promise<void> {
-  await provide(store, of)
-  const rows = [1n, 2n, 3n].map((id) => [id, owner])
-  await store.write(of, changeSet(schema, 'full', rows), commitOf(1, null))
-}
+const fill = (of: Target<LookupConfig>, owner: string) => fillIn(store, of, owner)
 
 async function partitionOf(tenant: string, product: string): Promise<string> {
   const [line] = await fixture.admin(
