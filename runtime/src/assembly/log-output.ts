@@ -101,7 +101,9 @@ export class LogOutput {
  */
 export function standardError(): number {
   const fd = 2
-  if (!fstatSync(fd).isFIFO() && !isatty(fd)) {
+  // As big integers: the plain call leaves what it read where Node's realpathSync takes it for its own, which then leaves
+  // links in paths as they are (node/lib/fs.js, "break if a pipe/socket"), and modules are not found where they lie.
+  if (!fstatSync(fd, { bigint: true }).isFIFO() && !isatty(fd)) {
     void process.stderr
     return fd
   }

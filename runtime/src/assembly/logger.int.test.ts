@@ -137,3 +137,22 @@ test('dropped lines are counted, from the first look on', async () => {
   dropped = 7
   assert.deepEqual([await told(), await told()], ['7', '7'])
 })
+
+test('with a pipe as standard error, packages that are links are still found where they lie', (context) => {
+  const output = new URL('log-output.ts', import.meta.url).href
+  const script = `
+    import { createRequire } from 'node:module'
+    import { standardError } from '${output}'
+    const { resolve } = createRequire('${output}')
+    // What is resolved first tells Node that this checkout's folder is no link.
+    resolve('@sluice/sdk')
+    standardError()
+    process.stdout.write(resolve('@sluice/lookup/postgresql'))`
+  const pipe = blockingPipe(context)
+  const found = execFileSync(process.execPath, ['--no-warnings', '--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', pipe.write],
+  })
+  closeSync(pipe.write)
+  pipe.read.destroy()
+  assert.equal(found.toString(), join(import.meta.dirname, '../../../plugins/lookup/postgresql/index.ts'))
+})
