@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { required, UsageError } from './arguments.ts'
 import { type Command, gone, segment, word } from './command.ts'
 import { reasonOf } from './failures.ts'
-import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
+import { nextRun, nextSync, type ScheduleStateAnswer, type SyncAnswer } from './next-run.ts'
 import { printOut } from './output.ts'
 import { textTable } from './text-table.ts'
 
@@ -36,9 +36,7 @@ interface DiscoverAnswer {
   }[]
 }
 
-interface LagAnswer {
-  readonly next_run_at: string | null
-  readonly breaker: string | null
+interface LagAnswer extends SyncAnswer {
   readonly tables: readonly {
     readonly table: string
     readonly read_at: string | null
@@ -216,11 +214,9 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
         last && (last.error_code === null ? last.state : `${last.state}: ${last.error_code}`),
         last?.at ?? null,
       ])
-      const next =
-        lag.next_run_at === null ? 'No sync begins by itself.' : `The next sync begins at ${lag.next_run_at}.`
       const none = `No deployed product reads from it, so that a sync reads nothing.`
       const tables = rows.length === 0 ? none : textTable(['table', 'read', 'age', 'last read', 'at'], rows)
-      return `${tables}\n${next}${lag.breaker === 'open' ? ' It waits after failures.' : ''}`
+      return [tables, ...nextSync(lag)].join('\n')
     },
   },
   'connection delete': {

@@ -32,6 +32,37 @@ export function nextRun({
   return schedule?.after === undefined ? at : `after ${schedule.after.join(', ')}`
 }
 
+export interface SyncAnswer {
+  readonly connection: string
+  readonly next_run_at: string | null
+  readonly last_run: { readonly id: string; readonly state: string } | null
+  readonly breaker: string | null
+  readonly log: { readonly state: string; readonly message: string | null; readonly remedy: string | null } | null
+  readonly following: FollowingAnswer | null
+}
+
+/** What comes next of a connection, and what to do where it does not go on by itself; a line each. */
+export function nextSync(lag: SyncAnswer): readonly string[] {
+  const waits = lag.breaker === 'open'
+  const lines = [comes(lag, waits)]
+  if (lag.log !== null && lag.log.state !== 'ok') {
+    lines.push(`Its log is ${lag.log.state}: ${[lag.log.message, lag.log.remedy].filter(Boolean).join('. ')}`)
+  }
+  const { last_run: run } = lag
+  if (run?.state === 'failed' || (lag.following?.held ?? 0) > 0) {
+    const why = run ? `sluice logs ${run.id} tells why. ` : ''
+    lines.push(`${why}sluice sync ${lag.connection} tries again now.`)
+  }
+  return lines
+}
+
+function comes({ next_run_at: at, following }: SyncAnswer, waits: boolean): string {
+  if (following !== null) {
+    return `It ${followed(following, waits)}. Tables that are not in mode cdc and not pushed are read when a sync is asked for.`
+  }
+  return `${at === null ? 'No sync begins by itself.' : `The next sync begins at ${at}.`}${waits ? ' It waits after failures.' : ''}`
+}
+
 /** How changes come. */
 function followed(following: FollowingAnswer | null, isOpen: boolean): string {
   if (isOpen) return 'follows no changes (waits after failures)'

@@ -10,6 +10,7 @@ interface TableFacts {
   readonly kind: string
   readonly persistence: string
   readonly owner: string
+  readonly owner_is_superuser: boolean
   readonly owned: boolean
   readonly secured: boolean
   readonly readable: boolean
@@ -33,7 +34,8 @@ const KEY_OF = `ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH 
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE k.place <= i.indnkeyatts ORDER BY k.place)`
 
 const FACTS = `SELECT c.oid::text AS oid, c.relkind::text AS kind, c.relpersistence::text AS persistence,
-    pg_get_userbyid(c.relowner)::text AS owner, pg_has_role(c.relowner, 'USAGE') AS owned,
+    pg_get_userbyid(c.relowner)::text AS owner,
+    (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner) AS owner_is_superuser, pg_has_role(c.relowner, 'USAGE') AS owned,
     row_security_active(c.oid) AS secured,
     has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') AS readable,
     c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) AS parent,
@@ -94,7 +96,7 @@ async function reasonAgainst(session: Session, stream: ChangeStream, setting: Se
       remedy: `Check its name; if it is there, run GRANT SELECT ON ${qualifiedName(stream)} TO ${escapeIdentifier(setting.facts.login)}; as its owner.`,
     }
   }
-  return kindProblem(table) ?? visibilityProblem(table, setting) ?? keyProblem(session, table, stream)
+  return kindProblem(table) ?? visibilityProblem(table, stream, setting) ?? keyProblem(session, table, stream)
 }
 
 function kindProblem(table: TableFacts): Reason | null {
@@ -117,7 +119,7 @@ function kindProblem(table: TableFacts): Reason | null {
   }
 }
 
-function visibilityProblem(table: TableFacts, { facts, publication }: Setting): Reason | null {
+function visibilityProblem(table: TableFacts, stream: ChangeStream, { facts, publication }: Setting): Reason | null {
   const { login, version } = facts
   if (table.secured) {
     return {
@@ -139,8 +141,15 @@ function visibilityProblem(table: TableFacts, { facts, publication }: Setting): 
   return {
     code: 'changes_not_owner',
     reason: 'only who owns a table may let the log tell it',
-    remedy: `Run GRANT ${escapeIdentifier(table.owner)} TO ${escapeIdentifier(login)}; as a superuser or as ${escapeIdentifier(table.owner)}.`,
+    remedy: ownerRemedy(table, stream, login),
   }
+}
+
+/** Never to lend a connection's login the rights of a superuser. */
+function ownerRemedy(table: TableFacts, stream: ChangeStream, login: string): string {
+  const [owner, reader] = [escapeIdentifier(table.owner), escapeIdentifier(login)]
+  if (!table.owner_is_superuser) return `Run GRANT ${owner} TO ${reader}; as a superuser or as ${owner}.`
+  return `Run ALTER TABLE ${qualifiedName(stream)} OWNER TO ${reader}; as a superuser, as its owner ${owner} is one. Or read it by mode full or incremental.`
 }
 
 async function keyProblem(session: Session, table: TableFacts, stream: ChangeStream): Promise<Reason | null> {

@@ -31,16 +31,13 @@ export interface Reader {
 export async function readersOf(db: Queryable, connection: Connection): Promise<readonly Reader[]> {
   // Previews are made once, and ask nothing of syncs.
   const products = (await deployedProducts(db, connection.tenant)).filter(({ previewOf }) => previewOf === null)
-  const versions = await Promise.all(
-    products.map(async (product) => ({
-      product,
-      version: await findVersion<ManifestSet>(db, product.id, product.currentVersion as string),
-    })),
-  )
-  return versions.flatMap(({ product, version }) => {
+  const readers: Reader[] = []
+  for (const product of products) {
+    const version = await findVersion<ManifestSet>(db, product.id, product.currentVersion as string)
     const reads = version?.normalised.inputs.some((input) => input.connection === connection.name)
-    return version && reads ? [{ product, manifests: version.normalised }] : []
-  })
+    if (version && reads) readers.push({ product, manifests: version.normalised })
+  }
+  return readers
 }
 
 const UNKNOWN = { mode: null, modeReason: null, deletes: null, deletesReason: null, readAt: null } as const
