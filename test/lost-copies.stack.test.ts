@@ -212,7 +212,8 @@ describe('stores that were changed behind the back of the runtime', () => {
 
     it(`in its database, while it runs: ${what}`, async () => {
       await (what === 'emptied' ? emptyDatabase() : putBack(what))
-      await untilRight(LOADED_FOR_MS)
+      const refused = await untilRight()
+      assert.match([...refused].join(), /lookup store_rebuilding/)
     })
   }
 
