@@ -109,7 +109,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(continuous|erased-rows|housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls).stack.test.ts',
+      'test/!(continuous|erased-rows|erased-sources|housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -147,8 +147,14 @@ export const SUITES: readonly Suite[] = [
   { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 160 },
   // Changes that are delivered to webhooks, under kills.
   { name: 'webhooks', servers: [], tests: ['acceptance/webhooks.stack.test.ts'], expectedSeconds: 180 },
-  // A row is erased under kills, and looked for in all that is stored.
-  { name: 'erased', servers: [], tests: ['test/erased-rows.stack.test.ts'], expectedSeconds: 300 },
+  // Rows are erased under kills, and by every way that they come, and looked for in all that is stored.
+  {
+    name: 'erased',
+    servers: [],
+    startedByTests: ['versitygw'],
+    tests: ['test/erased-{rows,sources}.stack.test.ts'],
+    expectedSeconds: 450,
+  },
   // Rows that were put aside and are tried again, under kills.
   { name: 'replayed', servers: [], tests: ['test/replayed-rows.stack.test.ts'], expectedSeconds: 200 },
   // The connector for MariaDB on a server, and what one that means ill can do to a runtime.

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const LAUNCHER = join(import.meta.dirname, '../../runtime/bin/sluice.js')
+const END_WITH_TEST = join(import.meta.dirname, 'end-with-test.ts')
 const START_TIMEOUT_MS = 300_000
 const END_TIMEOUT_MS = 120_000
 
@@ -52,13 +53,25 @@ export class RuntimeProcess {
     const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
     const flags = configFile === undefined ? [] : ['--config', configFile]
     const first = preload === undefined ? [] : ['--import', preload]
-    const args = [...first, LAUNCHER, 'start', '--data-dir', dataFolder, '--port', String(port), ...flags]
+    const args = [
+      '--import',
+      END_WITH_TEST,
+      ...first,
+      LAUNCHER,
+      'start',
+      '--data-dir',
+      dataFolder,
+      '--port',
+      String(port),
+      ...flags,
+    ]
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A session of its own, by which its children are found when it is gone.
+      // A session of its own, by which its children are found when it is gone. It ends with this process all the same.
       detached: true,
       env: {
         ...Object.fromEntries(foreign),
+        TEST_PROCESS_ID: String(process.pid),
         SLUICE_LOG__LEVEL: 'warn',
         SLUICE_LIMITS__RATE__ENTERPRISE: '100000',
         ...(fault === null ? {} : { SLUICE_FAULT: fault }),

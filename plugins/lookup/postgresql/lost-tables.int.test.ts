@@ -85,6 +85,14 @@ const DAMAGES: readonly {
     both: false,
     by: (own) => `alter table ${own} no force row level security`,
   },
+  { what: 'the partition emptied', both: false, by: (own) => `truncate ${own}` },
+  {
+    what: 'the partition emptied, and filled with other rows',
+    both: false,
+    by: (own) => `set app.tenant_id = 'alpha'; create temp table kept as select * from ${own};
+      truncate ${own}; insert into ${own} select * from kept limit 1`,
+  },
+  { what: 'the parent emptied', both: true, by: (_, parent) => `truncate ${parent}` },
   { what: 'the parent dropped', both: true, by: (_, parent) => `drop table ${parent} cascade` },
   {
     what: 'the parent made anew, empty',
@@ -136,13 +144,48 @@ for (const [index, { what, both, by }] of DAMAGES.entries()) {
   })
 }
 
+/** What an operator does to tables for their good, or takes back. */
+const CARE: Readonly<Record<string, (own: string, parent: string) => string>> = {
+  'vacuum full': (own) => `vacuum full ${own}`,
+  cluster: (own) => `cluster ${own} using kept`,
+  reindex: (_, parent) => `reindex table ${parent}`,
+  analyze: (_, parent) => `analyze ${parent}`,
+  'another fill factor': (own) => `alter table ${own} set (fillfactor = 70)`,
+  'an emptying that is taken back': (own) => `begin; truncate ${own}; rollback`,
+}
+
+test('tables that are tended to are believed', async () => {
+  const alpha = target('alpha', 'tended')
+  await fill(alpha, 'alpha')
+  const own = await partitionOf('alpha', 'tended')
+  await byHand(`create index kept on ${own} (tenant_id)`)
+  for (const [what, by] of Object.entries(CARE)) {
+    await byHand(by(own, 'sales.tended'))
+    assert.deepEqual([await seen(alpha), (await store.recover?.(alpha))?.epoch], ['alpha', 1], what)
+  }
+})
+
+test('a partition of an earlier release is watched from when it is provisioned', async () => {
+  const alpha = target('alpha', 'earlier')
+  await fill(alpha, 'alpha')
+  const own = await partitionOf('alpha', 'earlier')
+  await byHand(`drop trigger sluice_truncation on ${own}`)
+  await store.provision(alpha, 'apply')
+  await byHand(`truncate ${own}`)
+  assert.equal(await seen(alpha), 'schema_conflict')
+  assert.equal(await store.recover?.(alpha), null)
+  await store.drop(alpha, 'apply')
+  const left = await fixture.admin('select from pg_class where oid = to_regclass($1)', [own])
+  assert.equal(left.length, 0, 'its table is removed with it')
+})
+
 test('rows that are gone from a table in its place show in the digest, by which copies are compared', async () => {
   const signal = new AbortController().signal
   const [alpha, beta] = [target('alpha', 'emptied'), target('beta', 'emptied')]
   await fill(alpha, 'alpha')
   await fill(beta, 'beta')
   const before = await store.digest?.(beta, signal)
-  await byHand(`truncate ${await partitionOf('alpha', 'emptied')}`)
+  await byHand(`set app.tenant_id = 'alpha'; delete from ${await partitionOf('alpha', 'emptied')}`)
   assert.equal((await store.digest?.(alpha, signal))?.rowCount, 0)
   assert.deepEqual(await store.digest?.(beta, signal), before)
 })

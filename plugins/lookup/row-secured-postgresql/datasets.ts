@@ -11,6 +11,9 @@ import type { TableShape } from './table-shape.ts'
 export const STORE_SCHEMA = 'sluice_store'
 export const PARTITION_SCHEMA = 'sluice_partitions'
 
+/** In a line, before the name of a partition that somebody has emptied: see `truncations.ts`. No table's name begins so. */
+export const EMPTIED = 'emptied:'
+
 /** A dataset at an endpoint. */
 export interface DatasetKey extends DatasetName {
   readonly endpoint: string
@@ -101,7 +104,8 @@ export async function ensureRegister(client: Client, roles: Roles): Promise<void
 /**
  * Over a line `d`, and the schema of its parent as $6: that the partition it names is there, walled, and hangs under the
  * parent through which it is read. Through a parent that lacks it a read would find no rows, and no error. Only the store
- * walls tables: one that somebody made anew under the same name counts as none. Where both names are one, the table has no parent.
+ * walls tables: one that somebody made anew under the same name counts as none, and so does one that somebody emptied, which is
+ * noted in its name (`truncations.ts`). Where both names are one, the table has no parent.
  */
 export const STANDS = `(d.partition is null or exists (
   select from pg_class p join pg_namespace n on n.oid = p.relnamespace
@@ -276,7 +280,9 @@ export function placeLost({ domain, product }: DatasetKey): SluiceError {
 export async function retireDataset(client: Client, key: DatasetKey, schema: string, dataset: Dataset): Promise<void> {
   await client.query(`delete from ${STORE_SCHEMA}.datasets where ${BY_KEY}`, [...keyValues(key)])
   if (dataset.partition !== null) {
-    await retirePartition(client, key.tenant, { schema, relation: dataset.relation, partition: dataset.partition })
+    const named = dataset.partition
+    const partition = named.startsWith(EMPTIED) ? named.slice(EMPTIED.length) : named
+    await retirePartition(client, key.tenant, { schema, relation: dataset.relation, partition })
   }
 }
 

@@ -16,6 +16,7 @@ import { qualified, quoteIdentifier, quoteLiteral } from './identifiers.ts'
 import { grantSchema, grantTable, isGranted, runAll, tenantCheck, wallStatements } from './row-security.ts'
 import { type Client, type Roles, type Sessions, setTenant } from './sessions.ts'
 import { columnDefinitions, indexStatements, shapeHash, type TableShape } from './table-shape.ts'
+import { watchTruncations } from './truncations.ts'
 
 /** Locks that only keep out other definitions are waited for; nobody's reads queue behind them. */
 const DEFINITION_LOCK_TIMEOUT = '30s'
@@ -109,6 +110,7 @@ export async function createPartition(
   const table = qualified(PARTITION_SCHEMA, partition)
   const columns = columnDefinitions(shape, quoteLiteral(tenant))
   await client.query(`create table ${table} (${columns}, ${TENANT_NAMED}, ${tenantCheck(tenant)}) ${partitionBy}`)
+  await watchTruncations(client, [partition], tenant)
 }
 
 /** Indexes and the wall: what a filled partition needs before it is attached. */

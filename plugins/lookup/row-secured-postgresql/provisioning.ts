@@ -44,6 +44,7 @@ import {
 import { wallStatements } from './row-security.ts'
 import type { Client, Sessions } from './sessions.ts'
 import { columnDefinitions, indexStatements, shapeHash, type TableColumn, type TableShape } from './table-shape.ts'
+import { watchOlderPartition } from './truncations.ts'
 
 /** A dataset's table as it is wanted. */
 export interface WantedTable {
@@ -93,7 +94,7 @@ export async function applyTable(
     } else if (made.steps.length > 0) {
       await reshape(client, sessions, host, wanted, dataset, partitionBy, copy)
       retired = dataset.partition !== null
-    }
+    } else if (dataset.partition !== null) await watchOlderPartition(client, dataset.partition, key.tenant)
     await host.faultPoint(`${key.endpoint}.provision-before-commit`)
     await client.query('commit')
     return made

@@ -14,6 +14,7 @@ import {
   runAll,
   type TableShape,
   wallStatements,
+  watchTruncations,
 } from '@sluice/lookup/row-secured-postgresql'
 import type { Host } from '@sluice/sdk'
 import { parseTime, type TimeType } from '../row-secured-series/buckets.ts'
@@ -59,8 +60,9 @@ export async function createChunks(
 }
 
 /** Every chunk gets the wall: one that is named directly bypasses its parent's. */
-export async function secureChunks(client: Client, names: readonly string[]): Promise<void> {
+export async function secureChunks(client: Client, names: readonly string[], tenant: string): Promise<void> {
   for (const name of names) await runAll(client, wallStatements(qualified(PARTITION_SCHEMA, name)))
+  await watchTruncations(client, names, tenant)
 }
 
 /** A chunk of a partition that is being read; locks nothing that reads need. */

@@ -10,7 +10,7 @@ import {
   type Sessions,
   sharedColumns,
 } from '@sluice/lookup/row-secured-postgresql'
-import type { Host, ProbeReport } from '@sluice/sdk'
+import type { ProbeReport } from '@sluice/sdk'
 import type { Layout } from '../row-secured-series/layout.ts'
 import type { Keeping, Series } from '../row-secured-series/series.ts'
 import { spansFor } from '../row-secured-series/spans.ts'
@@ -22,13 +22,13 @@ export const nativePartitions: Keeping = {
   planRows: planTable,
   async applyRows({ sessions, host, wanted, layout }) {
     const copy = async (client: Client, from: string, to: string) =>
-      await copySeries(client, host, layout, from, to, await sharedColumns(client, from, layout.shape))
+      await copySeries(client, { host, layout, wanted }, from, to, await sharedColumns(client, from, layout.shape))
     await applyTable(sessions, host, wanted, undefined, partitionBy(layout), copy)
   },
-  async begin(client, { host, layout }, partition, instantsMs) {
+  async begin(client, { host, layout, wanted }, partition, instantsMs) {
     const spans = spansFor(instantsMs, layout.chunkEvery, [])
     const chunks = await createChunks(client, host, partition, layout.time.type, spans)
-    return () => secureChunks(client, chunks)
+    return () => secureChunks(client, chunks, wanted.key.tenant)
   },
   makeRoom: addMissingChunks,
   check: partitioningCheck,
@@ -56,8 +56,7 @@ async function addMissingChunks(series: Series, partition: string, instantsMs: r
 /** Rows of the former shape go into chunks of the same bounds. */
 async function copySeries(
   client: Client,
-  host: Host,
-  layout: Layout,
+  { host, layout, wanted }: Pick<Series, 'host' | 'layout' | 'wanted'>,
   from: string,
   to: string,
   kept: readonly string[],
@@ -68,7 +67,7 @@ async function copySeries(
   await client.query(
     `insert into ${qualified(PARTITION_SCHEMA, to)} (${list}) select ${list} from ${qualified(PARTITION_SCHEMA, from)}`,
   )
-  await secureChunks(client, chunks)
+  await secureChunks(client, chunks, wanted.key.tenant)
 }
 
 /** Hypertables cannot be partitions, and a parent shared by tenants needs partitions: rows are kept natively. */

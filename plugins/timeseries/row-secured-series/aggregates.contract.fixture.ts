@@ -206,6 +206,59 @@ export function testAggregates({ plugin, start }: SeriesUnderTest): void {
     await assert.rejects(rowsRead(store, of, { ...plan, interval: '1 year' }), { code: 'unknown_interval' })
   })
 
+  test('a table that is emptied by hand is refused to its readers, and no other; built anew, it is read', async () => {
+    const rows = [row(1, 1, '1.00'), row(2, 40, '2.00')]
+    const of = target('emptied', weekly)
+    const fill = async () => {
+      await provide(store, of)
+      await store.write(of, changeSet(schema, 'full', rows), commitOf(1, null))
+    }
+    const seen = async () => {
+      const plans = [
+        planOf(of, { operation: 'range', limit: 10 }),
+        aggregatePlan(of, '1 week', ['bucket', 'amount_sum']),
+      ]
+      const told = plans.map((plan) =>
+        rowsRead(store, of, plan).then(
+          (found) => found.length,
+          (error) => error.code,
+        ),
+      )
+      return (await Promise.all(told)).join()
+    }
+    await fill()
+    assert.equal(await seen(), '2,2')
+    const tables = await fixture.admin(
+      `select distinct d.endpoint, t.relid::regclass::text as name, t.isleaf and t.level > 0 as piece
+         from sluice_store.datasets d, pg_partition_tree(to_regclass('sluice_partitions.' || d.partition)) t
+         where d.product = 'emptied' union all
+       select d.endpoint, 'sluice_partitions.' || d.partition, false from sluice_store.datasets d
+         where d.product = 'emptied' and d.partition = d.relation`,
+    )
+    const kinds = new Map(tables.map(({ endpoint, piece }) => [`${endpoint} ${piece}`, { endpoint, piece }]))
+    assert.ok(kinds.size >= 3, 'rows, by weeks, by months')
+    for (const { endpoint, piece } of kinds.values()) {
+      const found = await fixture.admin(
+        `select d.partition from sluice_store.datasets d where d.product = 'emptied' and d.endpoint = $1`,
+        [endpoint],
+      )
+      const own = `sluice_partitions.${found[0]?.partition}`
+      const [leaf] = piece
+        ? await fixture.admin(
+            `select relid::regclass::text as name from pg_partition_tree($1::regclass) where isleaf and level > 0`,
+            [own],
+          )
+        : [{ name: own }]
+      await fixture.admin(`truncate ${leaf?.name}`)
+      const isMonths = endpoint === 'timeseries/1 month'
+      const lost = endpoint === 'timeseries' ? 'schema_conflict,2' : '2,schema_conflict'
+      assert.equal(await seen(), isMonths ? '2,2' : lost, `${endpoint}, ${leaf?.name}`)
+      await store.drop(of, 'apply')
+      await fill()
+      assert.equal(await seen(), '2,2')
+    }
+  })
+
   test('provisioning follows the config: an aggregate more, an aggregate less, a column more', async () => {
     const of = target('evolving')
     await provide(store, of)

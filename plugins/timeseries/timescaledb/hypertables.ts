@@ -30,6 +30,7 @@ import {
   sweepRetired,
   type WantedTable,
   wallStatements,
+  watchOlderPartition,
 } from '@sluice/lookup/row-secured-postgresql'
 import { type Plan, type PlanStep, type ProbeReport, planOfSteps, SluiceError } from '@sluice/sdk'
 import type { Layout } from '../row-secured-series/layout.ts'
@@ -181,7 +182,7 @@ async function applyRows(series: Series): Promise<void> {
     } else if (steps.length > 0 && dataset.partition !== null) {
       await reshape(client, series, dataset.partition)
       isRetired = true
-    }
+    } else if (dataset.partition !== null) await watchOlderPartition(client, dataset.partition, key.tenant)
     await host.faultPoint(`${key.endpoint}.provision-before-commit`)
     await client.query('commit')
   })

@@ -4,6 +4,8 @@ export interface Arguments {
   readonly flags: Readonly<Record<string, string>>
   /** Flags that stand without a value and are no switches: misspelt, or cut off. */
   readonly withoutValue?: readonly string[]
+  /** All values of flags that are there more than once; `flags` has the first. */
+  readonly repeated?: Readonly<Record<string, readonly string[]>>
 }
 
 /** Flags that take no value. */
@@ -34,13 +36,16 @@ export function parseArguments(argv: readonly string[]): Arguments {
   const words: string[] = []
   const flags: Record<string, string> = {}
   const withoutValue: string[] = []
+  const repeated: Record<string, string[]> = {}
   const put = (name: string, value: string): void => {
-    if (Object.hasOwn(flags, name)) throw new UsageError(`--${name} is there twice; several values are one list: a,b`)
-    flags[name] = value
+    if (!Object.hasOwn(flags, name)) flags[name] = value
+    else if (SWITCHES.includes(name)) throw thereTwice(name)
+    else if (Object.hasOwn(repeated, name)) repeated[name]?.push(value)
+    else repeated[name] = [flags[name] as string, value]
   }
   for (let index = 0; index < argv.length; index += 1) {
     const argument = argv[index] === '-h' ? '--help' : (argv[index] as string)
-    if (argument === '--') return { words: [...words, ...argv.slice(index + 1)], flags, withoutValue }
+    if (argument === '--') return { words: [...words, ...argv.slice(index + 1)], flags, withoutValue, repeated }
     if (!argument.startsWith('--')) {
       words.push(argument)
       continue
@@ -56,7 +61,7 @@ export function parseArguments(argv: readonly string[]): Arguments {
       index += 1
     }
   }
-  return { words, flags, withoutValue }
+  return { words, flags, withoutValue, repeated }
 }
 
 function isOn(name: string, value = 'true'): boolean {
@@ -72,6 +77,17 @@ function splitOnce(text: string): [string, string?] {
 /** Wrong use of a command: printed without a stack, with the usage. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
+}
+
+/** Of a flag whose command takes it once. */
+export function thereTwice(name: string): UsageError {
+  return new UsageError(`--${name} is there twice; several values are one list: a,b`)
+}
+
+/** Every value of a flag that may be there several times; none without it. */
+export function everyValue({ flags, repeated = {} }: Arguments, flag: string): readonly string[] {
+  const first = flags[flag]
+  return Object.hasOwn(repeated, flag) ? (repeated[flag] ?? []) : first === undefined ? [] : [first]
 }
 
 /** A flag that names several: `--lower email,city`. Empty without it. */

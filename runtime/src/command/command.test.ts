@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { parseArguments, SWITCHES, UsageError } from './arguments.ts'
+import { everyValue, parseArguments, SWITCHES, UsageError } from './arguments.ts'
 import type { Client } from './client.ts'
 import {
   type Command,
@@ -12,6 +12,7 @@ import {
   REMOTE_FLAGS,
   wordsOf,
 } from './command.ts'
+import { keyOf } from './erasure-commands.ts'
 import { COMMANDS as ALL } from './main.ts'
 
 const command = { usage: '', summary: '', run: async () => undefined } satisfies Command
@@ -67,12 +68,46 @@ it('does nothing where words or flags are left over, cut off, or there twice', (
     ['connection update db --every 15m --no-schedule', /^$/],
     ['lake check crm.people', /^$/],
     ['logs', /^$/],
+    ['config --explain limits --data-dir a --data-dir b', /^--data-dir is there twice/],
+    ['erase db s.t --key a=1 --key b=2 --key c=3', /^$/],
+    ['erase db s.t --key a=1 --tenant x --tenant y', /^--tenant is there twice/],
   ] as const) {
     assert.match(check(line), said, line)
   }
-  assert.throws(() => parseArguments(['x', '--products', 'a', '--products', 'b']), /--products is there twice/)
   assert.throws(() => parseArguments(['x', '--json=perhaps']), /--json takes no value/)
   assert.deepEqual(parseArguments(['x', '--json=false']).flags, {})
+})
+
+it('takes a key of several columns as a flag for each, or as one JSON object', () => {
+  const { keyed, refused } = {
+    keyed: [
+      [['id=7'], { id: '7' }],
+      [['id=7', 'day=2026-01-02'], { id: '7', day: '2026-01-02' }],
+      [['a=b=c', 'b='], { a: 'b=c', b: '' }],
+      [['{"id": 7, "day": "x"}'], { id: 7, day: 'x' }],
+      [['__proto__=1', 'id={"a":1}'], JSON.parse('{"__proto__":"1","id":"{\\"a\\":1}"}')],
+    ] as const,
+    refused: [
+      [],
+      [''],
+      ['id'],
+      ['=7'],
+      ['id=secret', 'day'],
+      ['{"id": secret'],
+      ['{"id":1}', 'day=2'],
+      ['id=1', 'id=secret'],
+    ],
+  }
+  for (const [given, key] of keyed) assert.deepEqual(keyOf(given), key)
+  for (const given of refused) {
+    assert.throws(
+      () => keyOf(given),
+      (error: Error) => error instanceof UsageError && !error.message.includes('secret'),
+    )
+  }
+  const args = parseArguments(['erase', '--key=a=1', '--key', 'b=2', '--key', 'c=3'])
+  assert.deepEqual(everyValue(args, 'key'), ['a=1', 'b=2', 'c=3'])
+  assert.deepEqual(everyValue(args, 'none'), [])
 })
 
 it('knows of each command how many words it takes, by its usage', () => {

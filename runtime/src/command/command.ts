@@ -1,7 +1,7 @@
 /** What a command is: its words, its flags and what it does. The help is made from it. */
 import type { Config, ConfigSources } from '../config.ts'
 import { nearest } from '../parsing/suggestion.ts'
-import { type Arguments, SWITCHES, UsageError } from './arguments.ts'
+import { type Arguments, SWITCHES, thereTwice, UsageError } from './arguments.ts'
 import { type Client, openClient } from './client.ts'
 
 export interface CommandCall {
@@ -21,6 +21,8 @@ export interface Command {
   readonly summary: string
   /** Flags besides those of every command, with what they mean. */
   readonly flags?: Readonly<Record<string, string>>
+  /** Those of its flags that may be there several times. */
+  readonly severalTimes?: readonly string[]
   /** Talks to a server: takes --url, --tenant and --data-dir. */
   readonly remote?: boolean
   /** What exit code 2 says of it, where that is not wrong use: wrong use ends with 1 then. */
@@ -171,12 +173,14 @@ export function checkFlags(command: Command, args: Arguments, configFlags: reado
     ...Object.keys(COMMON_FLAGS),
     ...configFlags,
   ]
-  const { withoutValue = [] } = args
+  const { withoutValue = [], repeated = {} } = args
   for (const name of [...Object.keys(args.flags), ...withoutValue]) {
     if (known.includes(name) || name.includes('.')) continue
     const close = nearest(name, known) ?? known.find((flag) => flag.startsWith(name.slice(0, 3)))
     throw new UsageError(`--${name} is not known${close ? `; did you mean --${close}?` : ''}`)
   }
+  const twice = Object.keys(repeated).find((name) => command.severalTimes?.includes(name) !== true)
+  if (twice !== undefined) throw thereTwice(twice)
   const [cut] = withoutValue
   if (cut !== undefined)
     throw new UsageError(`--${cut} needs a value; one that begins with -- is written --${cut}=VALUE`)

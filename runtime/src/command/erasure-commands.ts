@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { UsageError } from './arguments.ts'
+import { everyValue, UsageError } from './arguments.ts'
 import { type Command, segment, word } from './command.ts'
 import { textTable } from './text-table.ts'
 
@@ -31,15 +31,20 @@ export const ERASURE_COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'erase CONNECTION SCHEMA.TABLE --key id=7 --expire-history',
     summary: 'erase a row of a source wherever it was carried to, and prove it; for administrators',
     flags: {
-      key: 'column=value, or a JSON object for a key of several columns',
+      key: 'column=value, once for each column of the key; or a JSON object',
       'expire-history': 'former snapshots and histories of the products may go with it; without it says which',
       'no-wait': 'only start it',
     },
+    severalTimes: ['key'],
     remote: true,
     async run(call) {
       const path = `/api/v1/connections/${segment(call, 0, 'CONNECTION')}/erasures`
-      const { key, 'expire-history': expires, 'no-wait': noWait } = call.args.flags
-      const body = { table: word(call, 1, 'SCHEMA.TABLE'), key: keyOf(key), expire_history: expires !== undefined }
+      const { 'expire-history': expires, 'no-wait': noWait } = call.args.flags
+      const body = {
+        table: word(call, 1, 'SCHEMA.TABLE'),
+        key: keyOf(everyValue(call.args, 'key')),
+        expire_history: expires !== undefined,
+      }
       const client = await call.client('admin')
       let erasure = (await client.request('POST', path, body)) as ErasureAnswer
       while (noWait === undefined && ['queued', 'running'].includes(erasure.state)) {
@@ -67,20 +72,24 @@ export const ERASURE_COMMANDS: Readonly<Record<string, Command>> = {
   },
 }
 
-/** `id=7`, or JSON. The value is never repeated in an error. */
-export function keyOf(text: string | undefined): Readonly<Record<string, unknown>> {
-  const wrong = new UsageError('--key takes column=value, or a JSON object with the columns of the key')
-  if (text === undefined) throw wrong
-  if (!text.trimStart().startsWith('{')) {
-    const at = text.indexOf('=')
-    if (at < 1) throw wrong
-    return { [text.slice(0, at)]: text.slice(at + 1) }
+/** `id=7` for each column, or JSON. No value is ever repeated in an error. */
+export function keyOf(given: readonly string[]): Readonly<Record<string, unknown>> {
+  const wrong = new UsageError(
+    '--key takes column=value for each column of the key, or one JSON object with all of them',
+  )
+  const [only = ''] = given
+  if (given.length === 1 && only.trimStart().startsWith('{')) {
+    try {
+      return JSON.parse(only) as Readonly<Record<string, unknown>>
+    } catch {
+      throw wrong
+    }
   }
-  try {
-    return JSON.parse(text) as Readonly<Record<string, unknown>>
-  } catch {
-    throw wrong
-  }
+  const cells = given.map((text) => [text.slice(0, text.indexOf('=')), text.slice(text.indexOf('=') + 1)] as const)
+  const columns = new Set(cells.map(([column]) => column))
+  if (cells.length === 0 || columns.has('') || given.some((text) => text.indexOf('=') < 1)) throw wrong
+  if (columns.size < cells.length) throw new UsageError('--key gives a column of the key twice')
+  return Object.fromEntries(cells)
 }
 
 function textOf({ id, table, state, run_id, found, proof, note }: ErasureAnswer): string {

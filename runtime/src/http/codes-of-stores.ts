@@ -346,6 +346,11 @@ export const STORE_CODES = {
     title: 'Right missing in the store',
     remedy: 'Check the grants of its owner, writer and reader logins.',
   },
+  copy_outdated: {
+    status: 503,
+    title: 'Copy is of an earlier epoch',
+    remedy: 'Repeat the read a little later: the copy is built anew.',
+  },
   store_rebuilding: { status: 503, title: 'Copy is being built anew', remedy: 'Repeat the read a little later.' },
   time_out_of_range: { status: 422, title: 'Time out of range', remedy: 'Leave out or correct such rows.' },
   too_many_chunks: {

@@ -16,9 +16,11 @@ import {
   SluiceError,
 } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
+import { registryCatalog } from '../lake/registry-catalog.ts'
 import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable, readInputs } from '../materializer/inputs.ts'
+import { askBackfill } from '../registry/backfills.ts'
 import { capture, captureStreams } from '../registry/captures.ts'
 import { createConnection } from '../registry/connections.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
@@ -49,6 +51,7 @@ let worlds = 0
 before(async () => {
   lake = await startRegistryLake([registryMigrations])
   masters = await tenantWithKeys(lake.pool, TENANT, lake.dir)
+  await lake.pool.query(`update tenants set tier = 'enterprise'`)
   scratchDirectory = await mkdtemp(join(tmpdir(), 'sluice-log-'))
 })
 after(() => lake[Symbol.asyncDispose]())
@@ -59,6 +62,8 @@ class Source implements ChangeSource {
   readonly log: { readonly order: string; readonly table: Name; readonly event: (stream: number) => ChangeEvent }[] = []
   lineage = 1
   columns = COLUMNS
+  /** Of `t`. */
+  key = ['id']
   mustReread = false
   refused: readonly Name[] = []
   acked = ''
@@ -104,6 +109,9 @@ class Source implements ChangeSource {
       return { kind: 'reject', stream, seq, column: 'v', reason: 'it is odd', key: { id: String(id) }, raw: 'odd' }
     })
   }
+  keyOf(table: string) {
+    return table === 't' ? this.key : ['id']
+  }
   content(table: Name) {
     return [...this.tables[table]].toSorted(([a], [b]) => a - b)
   }
@@ -136,7 +144,7 @@ class Source implements ChangeSource {
     for (const { order, table, event } of this.log.filter((one) => one.order > after.order)) {
       const stream = streams.findIndex((one) => one.table === table)
       if (stream < 0) continue
-      const schema = { columns: this.columns, primaryKey: ['id'] }
+      const schema = { columns: this.columns, primaryKey: this.keyOf(table) }
       if (!told.has(stream)) yield { kind: 'schema', stream, schema, mustReread: this.mustReread }
       told.add(stream)
       yield event(stream)
@@ -173,7 +181,7 @@ async function follow(mode: 'cdc' | 'full' = 'cdc') {
     discover: async () => ({
       tables: NAMES.map((table) => {
         const told = { schema: 'public', name: table, kind: 'table', estimatedRows: null, suggestedCursor: null }
-        return { ...told, primaryKey: ['id'], columns: source.columns }
+        return { ...told, primaryKey: source.keyOf(table), columns: source.columns }
       }),
       next: null,
     }),
@@ -181,7 +189,7 @@ async function follow(mode: 'cdc' | 'full' = 'cdc') {
       reads.push(table)
       const width = source.columns.length
       const rows = source.content(table as Name).map((row) => [...row, null, null].slice(0, width))
-      yield { kind: 'schema', schema: { columns: source.columns, primaryKey: ['id'] } }
+      yield { kind: 'schema', schema: { columns: source.columns, primaryKey: source.keyOf(table) } }
       source.meanwhile?.()
       source.meanwhile = null
       yield { kind: 'batch', batch: batchFromRows(rows, width) }
@@ -448,3 +456,55 @@ test('of two workers on one run the one that lost it commits nothing, and the lo
   await world.isAsSource()
   assert.equal((await world.capture())?.generation, 1)
 })
+
+type World = Awaited<ReturnType<typeof follow>>
+
+/** Why `t` is to be read whole, done before a sync. */
+const CAUSES: Readonly<Record<string, (world: World) => unknown>> = {
+  'another key': ({ source }) => (source.key = ['id', 'v']),
+  'no table in the lake': ({ connection }) =>
+    registryCatalog(lake.pool).dropPointer(rawTable(TENANT, connection.name, 'public.t')),
+  'another table of that name': ({ source }) => source.rewrite('t', 1, 'now'),
+  'a backfill': ({ connection }) => inTransaction(lake.pool, (tx) => askBackfill(tx, connection.id, ['public.t'])),
+  'a while without its log': async (world) => {
+    world.mode = 'full'
+    await world.sync()
+    world.mode = 'cdc'
+    world.reads.length = 0
+  },
+  'the log alone': () => undefined,
+}
+
+/** What the log has of `t` by then. */
+const TOLD: Readonly<Record<string, (source: Source) => unknown>> = {
+  nothing: () => undefined,
+  rows: (source) => source.put('t', 2, 'told'),
+  'that it is to be read whole': (source) => {
+    source.mustReread = true
+    source.put('t', 2, 'told')
+  },
+}
+
+for (const [cause, happens] of Object.entries(CAUSES)) {
+  test(`a table that is to be read whole is read so once, whatever its log tells beside it: ${cause}`, async () => {
+    for (const [what, tell] of Object.entries(TOLD)) {
+      const world = await follow()
+      const { source } = world
+      source.put('t', 1, 'one')
+      await world.sync()
+      world.reads.length = 0
+      await happens(world)
+      tell(source)
+      await world.sync()
+      await world.isAsSource()
+      const isWhole = cause !== 'the log alone' || what === 'that it is to be read whole'
+      const times = () => world.reads.filter((table) => table === 't').length
+      assert.equal(times(), isWhole ? 1 : 0, what)
+      source.put('t', 3, 'later')
+      source.mustReread = false
+      await world.sync()
+      await world.isAsSource()
+      assert.equal(times(), isWhole ? 1 : 0, `${what}, and then the log goes on`)
+    }
+  })
+}

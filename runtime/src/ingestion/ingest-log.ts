@@ -149,8 +149,9 @@ async function readLog(
 
 /**
  * False: another pass is needed, because the log was lost, or tables are to be read whole. So are those that were altered
- * or replaced since they were read: what the log still has of them is of before, and not to be applied to what is there
- * now. It is passed first. So it is where a table was never read: it may have been altered since.
+ * or replaced since they were read, or not read as the log needs them: what it still has of them is of before, and not to be
+ * applied to what is there now. It is passed first, and may say itself that they are to be read whole. So it is where a table
+ * was never read: it may have been altered since.
  */
 async function readOnce(reading: Reading): Promise<boolean> {
   const { source, run, deps, hooks, failures, wanted } = reading
@@ -181,26 +182,31 @@ async function readOnce(reading: Reading): Promise<boolean> {
   const moment = `log-${known.name}-${known.generation}`
   // As of a table that was never read: the log goes on for all others.
   const asked = await backfillsOf(deps.pool, run.connection.id)
-  const unread = asked
+  const backfilled = asked
     .map(({ tableName }) => tableName)
     .filter((name) => wanted.some(({ table }) => table.name === name))
   await inOwnTransaction(reading, async (tx) => {
-    await beginBackfills(tx, run.connection.id, unread)
-    await forgetStreams(tx, run.connection.id, unread)
+    await beginBackfills(tx, run.connection.id, backfilled)
+    await forgetStreams(tx, run.connection.id, backfilled)
   })
   const { incarnations = [] } = prepared
   const read = new Map((await captureStreams(deps.pool, run.connection.id)).map((one) => [one.tableName, one]))
   const since = anew ? incarnations : reading.before
   const outdated = new Set<string>()
-  for (const { table } of told) {
+  const unread: LogTable[] = []
+  for (const one of told) {
+    const { table } = one
     const stream = read.get(table.name)
-    if (stream === undefined ? since !== null : stream.incarnation === incarnationOf(table, incarnations)) continue
-    outdated.add(table.name)
-    if (stream === undefined) continue
-    await hooks.say('info', `${table.name}: it was altered, or is another table, so it is read whole`)
+    const isSame = stream === undefined || stream.incarnation === incarnationOf(table, incarnations)
+    if (stream !== undefined && isSame && (await goesOn(run, one, stream, deps))) continue
+    if (isSame && since !== null) unread.push(one)
+    else outdated.add(table.name)
+    if (!isSame) await hooks.say('info', `${table.name}: it was altered, or is another table, so it is read whole`)
   }
-  const current = told.filter(({ table }) => !outdated.has(table.name))
-  await readWhole(reading, current, { read, since, position, moment })
+  const names = new Set(told.map(({ table }) => table.name))
+  const untold = [...read.keys()].filter((name) => !names.has(name))
+  await forgetStreams(deps.pool, run.connection.id, untold)
+  await readWhole(reading, unread, { since, position, moment })
   if (told.every(({ table }) => failures.has(table.name))) return true
   try {
     return await applyAll(reading, told, { name: known.name, outdated, incarnations, position, moment })
@@ -252,8 +258,6 @@ function incarnationOf(table: SourceTable, incarnations: readonly TableIncarnati
 }
 
 interface WholeRead {
-  /** By name, what is known of tables that were read whole before. Those that are not told of any more are forgotten. */
-  readonly read: ReadonlyMap<string, CaptureStream>
   /** See `Reading.before`. */
   readonly since: Reading['before']
   readonly position: ChangePosition
@@ -263,23 +267,14 @@ interface WholeRead {
 /** Tables that the log does not tell from where they are: never read in this generation, or not as it needs them. */
 async function readWhole(
   { run, deps, hooks, connector, failures }: Reading,
-  told: readonly LogTable[],
-  { read, since, position, moment }: WholeRead,
+  unread: readonly LogTable[],
+  { since, position, moment }: WholeRead,
 ): Promise<void> {
   const { connection } = run
-  const names = new Set(told.map(({ table }) => table.name))
-  await forgetStreams(
-    deps.pool,
-    connection.id,
-    [...read.keys()].filter((name) => !names.has(name)),
-  )
-  for (const { table, mode, description, marks } of told) {
+  for (const { table, mode, description } of unread) {
     if (failures.has(table.name)) continue
-    const stream = read.get(table.name)
     const isBehind = since === null || since === 'behind'
     const incarnation = isBehind ? UNKNOWN_INCARNATION : incarnationOf(table, since)
-    const isKnown = stream !== undefined && JSON.stringify(stream.primaryKey) === JSON.stringify(mode.primaryKey)
-    if (isKnown && (await goesOn(run, { table, mode, marks }, deps))) continue
     try {
       const at = await databaseNow(deps.pool)
       const loaded = await hooks.load(table, mode, description, connector, { name: moment, at })
@@ -296,12 +291,15 @@ async function readWhole(
   }
 }
 
+/** Whether what the table was read as is what the log goes on from. */
 async function goesOn(
   run: IngestionRun,
-  { table, mode, marks }: Pick<LogTable, 'table' | 'mode' | 'marks'>,
+  { table, mode, marks }: LogTable,
+  { primaryKey }: CaptureStream,
   deps: IngestionDeps,
 ): Promise<boolean> {
   const { connection, signal } = run
+  if (JSON.stringify(primaryKey) !== JSON.stringify(mode.primaryKey)) return false
   const base = await deps.lake.load(rawTable(connection.tenant, connection.name, table.name), { signal })
   if (base === null || !takesIncrements(base, mode.primaryKey)) return false
   const { summary } = await deps.lake.scan(base, {}, signal)

@@ -111,9 +111,21 @@ async function noteLoss({ pool, logger }: NotingDeps, copy: SoundCopy, loss: Cop
   return isNoted
 }
 
-/** What a store says whose place is not as it has written it down, or that has nothing there. */
-export function lossIn(error: unknown): 'unreadable' | 'emptied' | null {
+/** Of a read whose rows are of an epoch before the one that the store was said to have. */
+export function copyOutdated(): SluiceError {
+  return new SluiceError('TRANSIENT', 'the store has an older epoch than it had', {
+    code: 'copy_outdated',
+    remedy: 'Nothing is to be done: it is built anew from the lake. Try again in a moment.',
+    retryAfterMs: 2_000,
+  })
+}
+
+export const isCopyOutdated = (error: unknown) => isSluiceError(error, 'TRANSIENT') && error.code === 'copy_outdated'
+
+/** What a store says whose place is not as it has written it down, or that has nothing there; or what its rows say. */
+export function lossIn(error: unknown): 'unreadable' | 'emptied' | 'outdated' | null {
   if (!isSluiceError(error)) return null
+  if (isCopyOutdated(error)) return 'outdated'
   if (['schema_conflict', 'policy_missing', 'not_provisioned'].includes(error.code)) return 'unreadable'
   return error.code === 'not_materialized' ? 'emptied' : null
 }

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
-import { confirmLoss, lossBy, reviewBeside } from '../../materializer/store-review.ts'
+import { confirmLoss, lossBy, lossOf, reviewBeside } from '../../materializer/store-review.ts'
 import { audited, type Platform } from '../../operations/platform.ts'
 import { requireStillHeld } from '../../operations/queries/held-rights.ts'
 import { type Awaiting, awaitReads } from '../../operations/reads/awaited-reads.ts'
@@ -104,9 +104,15 @@ export function readDeps(platform: Platform, cursors: Cursors): ReadDeps {
     timeoutMs: READ_TIMEOUT_MS,
     find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
     forget: (tenant) => platform.served.drop(tenant),
-    async doubt({ served: { epoch, store, target }, product, type: endpoint, variant }, again) {
+    async doubt({ served: { epoch, committedAt, store, target }, product, type: endpoint, variant }, again) {
       const key = { productId: product.id, endpoint, variant }
-      const loss = await confirmLoss(platform, key, epoch, () => lossBy(again, store, target))
+      const expected = { epoch, committedAt: new Date(committedAt) }
+      const look = async () => {
+        const loss = await lossBy(again, store, target)
+        // It may be no older one, but somebody else's.
+        return loss === 'outdated' ? ((await lossOf(platform.pool, product.id, store, target, expected)) ?? loss) : loss
+      }
+      const loss = await confirmLoss(platform, key, epoch, look)
       // Beside the read: whoever reads those copies would find the same, only later.
       if (loss === 'unreadable') void reviewBeside(key, platform, AbortSignal.timeout(BESIDE_MS)).catch(() => undefined)
       return loss

@@ -18,11 +18,15 @@ export interface ServedCopy {
   readonly maskedColumns: readonly string[]
 }
 
-/** By the classes of the columns the reader, who has no grant, is sent to the masked copy where there is one. */
+/**
+ * By the classes of the columns the reader, who has no grant, is sent to the masked copy where there is one. `epoch` is what
+ * the registry has of the copies.
+ */
 export function servedBy(
   { type, plugin, store }: Serving,
   copies: readonly ServedCopy[],
   classes: Readonly<Record<string, string>> = {},
+  epoch = 1,
 ): ServedProduct {
   const targets = new Map(
     copies.map(({ target, maskedColumns }) => [
@@ -33,10 +37,12 @@ export function servedBy(
         target,
         maskedColumns,
         version: '1.0.0',
-        epoch: 1,
+        madeBy: { product: { classification: 'internal' }, output: { ...target.schema, columns: [] } },
+        epoch,
         snapshotId: '1',
         committedAt: AT,
         readAt: AT,
+        rests: null,
       },
     ]),
   )
@@ -50,7 +56,7 @@ export function servedBy(
       [type, { type, targets, isServed: true, rebuilding: new Set(), coming: new Set(), isSettled: true }],
     ]),
     variants: new Map([
-      [CLEAR, { variant: CLEAR, epoch: 1, snapshotId: '1', committedAt: AT, readAt: AT, maskedColumns: [] }],
+      [CLEAR, { variant: CLEAR, epoch, snapshotId: '1', committedAt: AT, readAt: AT, rests: null, maskedColumns: [] }],
     ]),
   } as unknown as ServedProduct
 }

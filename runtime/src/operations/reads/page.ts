@@ -1,6 +1,7 @@
 /** What a store gives for one page, as the text of an answer; and where the next page begins. */
 import { type Batch, isJsonBatch, type ReadBatch, rowsOf, type TableSchema, type Value } from '@sluice/sdk'
 import { rowJson } from '../../events/row-json.ts'
+import { copyOutdated } from '../../materializer/store-review.ts'
 import { parseValue } from './parse-value.ts'
 import type { ReadView } from './read-view.ts'
 
@@ -13,6 +14,15 @@ export interface Page {
   readonly next: readonly Value[] | undefined
 }
 
+/**
+ * Rows of an epoch from before the one that the store was said to have: somebody put an older copy back. Of a later one the
+ * store may tell sooner than the registry. Throws TRANSIENT `copy_outdated`, by which the copy is doubted.
+ */
+export function requireServed({ epoch }: Pick<ReadBatch, 'epoch'>, served: Pick<ReadView['served'], 'epoch'>): void {
+  if (epoch < served.epoch) throw copyOutdated()
+}
+
+/** Throws what `requireServed` throws. */
 export async function collect(
   batches: AsyncIterable<ReadBatch>,
   { served, schema }: Pick<ReadView, 'served' | 'schema'>,
@@ -22,6 +32,7 @@ export async function collect(
   let rowCount = 0
   let last: ReadBatch | undefined
   for await (const batch of batches) {
+    requireServed(batch, served)
     if (batch.rowCount > 0) rows += `${rowCount > 0 ? ',' : ''}${encodeRows(batch, columns, schema)}`
     rowCount += batch.rowCount
     last = batch

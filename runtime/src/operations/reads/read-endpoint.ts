@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { columnNamed, isSluiceError, type ReadPlan, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import { copyRebuilding } from '../../materializer/store-review.ts'
+import { copyRebuilding, isCopyOutdated } from '../../materializer/store-review.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
 import { epochNotReached, type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
@@ -139,7 +139,8 @@ const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
 
 /**
  * A store is given rows of another shape before the registry says so, and another runtime hears of it later still: a
- * read that comes in between is made again for the product as it is then.
+ * read that comes in between is made again for the product as it is then. So it is where the store has an epoch from
+ * before: the registry may have been put back, or the product be another one of that name by now.
  */
 async function againIfReshaped<T>(
   call: TenantCall,
@@ -152,7 +153,7 @@ async function againIfReshaped<T>(
     try {
       return await read()
     } catch (error) {
-      if (!isSchemaConflict(error) && !hasNothing(error)) throw error
+      if (!isSchemaConflict(error) && !hasNothing(error) && !isCopyOutdated(error)) throw error
     }
     deps.forget(call.tenant)
   }

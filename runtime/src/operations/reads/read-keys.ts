@@ -26,7 +26,7 @@ import { accessOrNull, NO_PRODUCT, notConsistent, type ServedProduct } from '../
 import { type AskedKey, keyTexts } from './asked-keys.ts'
 import { type AskedEpochs, type Awaiting, askedEpochs } from './awaited-reads.ts'
 import { type KeyGroup, keyGroups, type RowKey } from './key-groups.ts'
-import { collect, typedColumns } from './page.ts'
+import { collect, requireServed, typedColumns } from './page.ts'
 import { parseValue } from './parse-value.ts'
 import { auditRead, planFor, type ReadDeps, type ReadQuery, readingView } from './read-endpoint.ts'
 import { columnMasked, parseFilters, selectingColumn } from './read-request.ts'
@@ -297,6 +297,7 @@ async function readGroup(
     after = undefined
     for await (const batch of served.store.read(served.target, plan)) {
       if (isJsonBatch(batch)) throw new Error('a store gave JSON to a read that asks for columns')
+      requireServed(batch, served)
       rows.note(batch.epoch, batch.ttlRemainingS)
       for (const row of rowsOf(batch)) {
         const id = idOf(row)
