@@ -120,6 +120,7 @@ const shown = (city: (id: number) => string, ids = Array.from({ length: 30 }, (_
     .sort()
     .join()
 const AS_BEFORE = shown((id) => `city ${id % 3}`)
+const LOUD = shown((id) => `CITY ${id % 3}`)
 const FEW_MOVED = shown((id) => (id <= 5 ? 'moved' : `city ${id % 3}`))
 
 describe('a new version that may differ by so much', () => {
@@ -215,12 +216,11 @@ describe('a new version that may differ by so much', () => {
   })
 
   it('comes into service whatever differs where somebody says so, on record', async () => {
-    const loud = shown((id) => `CITY ${id % 3}`)
-    const { run } = await readThroughout([FEW_MOVED, loud], () =>
+    const { run } = await readThroughout([FEW_MOVED, LOUD], () =>
       tried('1.2.3', { city: 'upper(city)' }, { accept_differences: true }),
     )
     assert.equal(run.state, 'succeeded', JSON.stringify(run))
-    assert.equal(await citiesOf(viewer), loud)
+    assert.equal(await citiesOf(viewer), LOUD)
     const city = (await compared(owner))['new_version: changed city']
     assert.deepEqual([city.passed, city.severity, city.compared.accepted], [false, 'warn', true])
     const { data } = await ok(owner.get('/api/v1/audit?limit=50'))
@@ -261,6 +261,25 @@ describe('a new version that may differ by so much', () => {
       ['version_differs', 'deployment_superseded'],
     )
     assert.equal(await citiesOf(viewer), AS_BEFORE)
+  })
+
+  it('waits for its first rows beside a rollback, which ends it where it succeeds', async () => {
+    await ok(deploy('2.2.0', { table: 'open_people', city: "'elsewhere'" }))
+    const back = await ok(owner.post(`${PEOPLE}/rollback`, { version: '1.2.3' }))
+    assert.equal((await owner.untilEnded(back.run_id)).state, 'succeeded')
+    const { data } = await ok(owner.get(`${PEOPLE}/deployments?limit=2`))
+    assert.deepEqual(
+      data.map(({ kind, version, state }: Json) => [kind, version, state]),
+      [
+        ['rollback', '1.2.3', 'succeeded'],
+        ['deploy', '2.2.0', 'failed'],
+      ],
+    )
+    const again = await tried('2.3.0', { city: "'nowhere'" })
+    assert.equal(again.run.products[0].reason.code, 'version_differs')
+    const now = await product()
+    assert.deepEqual([now.current_version, now.paused?.version], ['1.2.3', '1.2.3'], 'it is paused as before')
+    assert.equal(await citiesOf(viewer), LOUD)
   })
 })
 

@@ -159,15 +159,23 @@ export async function plannedStores(
   return newest?.stores ?? []
 }
 
-/** Ends the product's deployments that are under way: a later one takes their place. Repeatable. */
-export async function supersedeDeployments(tx: Transaction, productId: string): Promise<void> {
+/**
+ * Ends the product's deployments that are under way: a later one takes their place. Repeatable.
+ *
+ * @param keepsAwaited the one stays whose first rows are still to be compared: the version is in service until the later one is
+ */
+export async function supersedeDeployments(
+  tx: Transaction,
+  productId: string,
+  { keepsAwaited = false }: { readonly keepsAwaited?: boolean } = {},
+): Promise<void> {
   const error: RecordedError = { code: 'deployment_superseded', message: 'a later deployment took its place' }
   await change(
     tx,
     'ending former deployments',
     `update deployments set state = 'failed', error = $2, finished_at = clock_timestamp()
-     where product_id = $1 and state = 'running'`,
-    [productId, json(error)],
+     where product_id = $1 and state = 'running' and (comparison is null or not $3)`,
+    [productId, json(error), keepsAwaited],
   )
 }
 
