@@ -187,7 +187,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|staged-preview|training-sets|webhooks).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|new-versions|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|staged-preview|training-sets|webhooks).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -204,7 +204,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-limits',
     servers: [],
-    tests: ['acceptance/{exports,exports-interrupted,staged-preview,training-sets}.stack.test.ts'],
+    tests: ['acceptance/{exports,exports-interrupted,new-versions,staged-preview,training-sets}.stack.test.ts'],
     expectedSeconds: 420,
     isAlwaysRun: true,
   },

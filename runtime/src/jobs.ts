@@ -106,6 +106,8 @@ async function execute(
   const outcome = await work.finally(settle).then(
     (result) => publishedOutcome(product, result),
     async (error: unknown) => {
+      // A version that was refused is in service no longer.
+      platform.served.drop(run.tenant)
       if (!signal.aborted && !isSluiceError(error, 'FENCED')) {
         await deps.noteBegun(product, run.id, null)
         const newest = await latestEpoch(platform.pool, product.id)
@@ -157,9 +159,11 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
     },
     noteBegun: deps.noteBegun,
     async materialize(request) {
-      const result = await materialize(request, deps)
-      platform.served.drop(request.product.tenant)
-      return result
+      try {
+        return await materialize(request, deps)
+      } finally {
+        platform.served.drop(request.product.tenant)
+      }
     },
   }
 }

@@ -30,6 +30,7 @@ export const SWITCHES: readonly string[] = [
   'odcs',
   'once',
   'expire-history',
+  'accept-differences',
 ]
 
 export function parseArguments(argv: readonly string[]): Arguments {

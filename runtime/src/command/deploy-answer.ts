@@ -1,11 +1,20 @@
 /** What the server says of a deployment, and how its plan is shown. */
+import type { Arguments } from './arguments.ts'
 import { colourOf, painterFor } from './colours.ts'
 import { type ProblemLine, problemLine } from './product-files.ts'
 import { plain } from './text-table.ts'
 
 /** Flags of what deploys. */
 export const BREAKS = { breaks: 'products made of this one that may not be made any more by this: sales.daily' }
+export const ACCEPT = {
+  'accept-differences':
+    'whatever its first rows differ in from those that are served; new_version refuses nothing then',
+}
 export const LOWER = { lower: 'columns whose class may become lower by this: email,city' }
+
+export function accepted({ flags }: Arguments): { readonly accept_differences?: true } {
+  return flags['accept-differences'] ? { accept_differences: true } : {}
+}
 
 export interface PlanAnswer {
   readonly verdict: string

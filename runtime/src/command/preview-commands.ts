@@ -1,17 +1,18 @@
 /** Commands for previews: a version beside the one in service. */
 import { listed } from './arguments.ts'
 import { type Command, gone, segment, word } from './command.ts'
-import { BREAKS, type DeployAnswer, LOWER, shownPlan } from './deploy-answer.ts'
+import { ACCEPT, accepted, BREAKS, type DeployAnswer, LOWER, shownPlan } from './deploy-answer.ts'
 import { followRun } from './run-progress.ts'
 
 export const PREVIEW_COMMANDS: Readonly<Record<string, Command>> = {
   'product promote': {
-    usage: 'product promote PRODUCT [--digest D]',
+    usage: 'product promote PRODUCT [--digest D] [--accept-differences]',
     summary: 'put the version of the preview in service, judged and made anew, and wait for its content',
     flags: {
       digest: 'of the preview that was reviewed; without one a preview that is yours is promoted',
       ...LOWER,
       ...BREAKS,
+      ...ACCEPT,
       'no-wait': 'do not wait for the content',
     },
     remote: true,
@@ -19,7 +20,7 @@ export const PREVIEW_COMMANDS: Readonly<Record<string, Command>> = {
       const client = await call.client()
       const { digest } = call.args.flags
       const named = { lower: listed(call.args, 'lower'), breaks: listed(call.args, 'breaks') }
-      const body = { ...(digest === undefined ? {} : { digest }), ...named }
+      const body = { ...(digest === undefined ? {} : { digest }), ...named, ...accepted(call.args) }
       const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/promote`
       const answer = (await client.request('POST', path, body)) as DeployAnswer
       if (answer.run_id && !call.args.flags['no-wait']) await followRun(client, answer.run_id, null)

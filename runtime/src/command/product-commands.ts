@@ -1,6 +1,6 @@
 import { listed, required, UsageError } from './arguments.ts'
 import { type Command, type CommandCall, gone, segment, word } from './command.ts'
-import { BREAKS, type DeployAnswer, LOWER, shownPlan } from './deploy-answer.ts'
+import { ACCEPT, accepted, BREAKS, type DeployAnswer, LOWER, shownPlan } from './deploy-answer.ts'
 import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
 import { PREVIEW_COMMANDS, previewNote } from './preview-commands.ts'
 import { namedProduct, readManifests } from './product-files.ts'
@@ -86,7 +86,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'product deploy': {
-    usage: 'product deploy FOLDER --version V [--digest D] [--stores-hash H] [--stage preview]',
+    usage: 'product deploy FOLDER --version V [--digest D] [--stores-hash H] [--stage preview] [--accept-differences]',
     summary: 'register the product where it is new, upload the folder, deploy, and wait for its first content',
     flags: {
       ...FOLDER,
@@ -94,6 +94,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       'stores-hash': 'of that plan: where a store would do something else by now, nothing is deployed',
       ...LOWER,
       ...BREAKS,
+      ...ACCEPT,
       stage: 'preview: beside the version in service, which stays, and for developers alone',
       'no-wait': 'do not wait for the content',
     },
@@ -261,6 +262,7 @@ async function deploy(call: CommandCall): Promise<{ readonly name: string; reado
     ...(stage === undefined ? {} : { stage }),
     lower: listed(call.args, 'lower'),
     breaks: listed(call.args, 'breaks'),
+    ...accepted(call.args),
   }
   const answer = (await client.request('POST', `${path}/deploy`, { version, dry_run: false, ...meant })) as DeployAnswer
   return { name: `${registration.namespace}.${registration.name}`, answer }

@@ -19,6 +19,15 @@ export interface CheckAnswer {
     readonly upper: number | null
     readonly epochs: number
   } | null
+  /** Of a bound of a new version. */
+  readonly compared?: {
+    readonly metric: string
+    readonly column: string | null
+    readonly former: number | null
+    readonly now: number | null
+    readonly at_most: number | string
+    readonly accepted: boolean
+  } | null
   readonly violating: {
     readonly columns: readonly string[]
     readonly masked_columns: readonly string[]
@@ -74,7 +83,7 @@ export function qualityText(all: readonly QualityAnswer[]): string {
   const shown =
     checks.length === 0
       ? ['It has no checks that you may see.']
-      : [checkTable(checks), ...learnedTable(checks), ...checks.flatMap(violatingText)]
+      : [checkTable(checks), ...learnedTable(checks), ...comparedTable(checks), ...checks.flatMap(violatingText)]
   return [head, ...shown, ...(all.length > 1 ? [trend(all)] : [])].join('\n')
 }
 
@@ -98,6 +107,18 @@ function learnedTable(checks: readonly CheckAnswer[]): readonly string[] {
   })
   const header = ['check', 'measures', 'value', 'from', 'to', 'learned from epochs']
   return lines.length === 0 ? [] : [`\n${textTable(header, lines)}`]
+}
+
+/** A new version beside the rows that were served. */
+function comparedTable(checks: readonly CheckAnswer[]): readonly string[] {
+  const lines = checks.flatMap(({ name, compared, violations, total }) => {
+    if (compared == null) return []
+    const { metric, former, now, at_most: most, accepted } = compared
+    const isLevel = metric === 'rows' || metric === 'null_share'
+    const differs = isLevel ? [former, now] : [null, violations === null ? null : `${violations} of ${total}`]
+    return [[name, ...differs, most, accepted ? 'accepted' : '']]
+  })
+  return lines.length === 0 ? [] : [`\n${textTable(['new version', 'served', 'now', 'at most', ''], lines)}`]
 }
 
 function violatingText({ name, violations, violating }: CheckAnswer): readonly string[] {

@@ -423,6 +423,16 @@ export const ERROR_CODES = {
     title: 'Input not made anew',
     remedy: 'Correct what keeps the product that is its input from being made.',
   },
+  version_differs: {
+    status: 422,
+    title: 'New version differs',
+    remedy: 'See what differs in the quality of the product; deploy with accept_differences where it is meant.',
+  },
+  comparison_forbidden: {
+    status: 403,
+    title: 'Comparison forbidden',
+    remedy: 'Compare columns that you may see, or have somebody deploy who is cleared for them.',
+  },
   quality_blocked: { status: 422, title: 'Quality checks failed', remedy: 'Review the checks and the source data.' },
 
   // Reads

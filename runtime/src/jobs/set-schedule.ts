@@ -2,7 +2,7 @@
 import { SluiceError } from '@sluice/sdk'
 import { databaseNow } from '../registry/clock.ts'
 import { forgetFollow } from '../registry/follows.ts'
-import { type FollowedProduct, followsItself, setFollows } from '../registry/schedule-follows.ts'
+import { type FollowedProduct, followsItself, followsOf, setFollows } from '../registry/schedule-follows.ts'
 import { FOLLOW_JOB, SCHEDULE_JOB } from '../registry/schedule-job.ts'
 import {
   isContinuous,
@@ -12,6 +12,7 @@ import {
   type Schedule,
   type Setter,
   setSchedule,
+  setScheduleOf,
 } from '../registry/schedules.ts'
 import { many, type Transaction } from '../registry/sql.ts'
 import { forgetJob, type JobRow, ringForJobs, setJobDue } from './claims.ts'
@@ -63,6 +64,14 @@ export async function keepSchedule(
   if (!isNew && (isTimed(schedule) || isContinuous(schedule))) return
   await setJobDue(tx, job, nextRunAt)
   await ringForJobs(tx)
+}
+
+/** What `keepSchedule` would set again; null: it has none. */
+export async function wantedBefore(tx: Transaction, id: string): Promise<WantedSchedule | null> {
+  const kept = await setScheduleOf(tx, id)
+  if (kept === null) return null
+  const follows = await followsOf(tx, id)
+  return { ...kept, followed: follows.map(({ name, productId }) => ({ name, id: productId })) }
 }
 
 /** Two that are set at one moment see each other. */

@@ -1,13 +1,15 @@
 import { anomalyFindings, anomalyRule } from './check-anomaly.ts'
+import { NEW_VERSION, newVersionOf } from './check-new-version.ts'
 import { type CheckedFile, type Draft, type Item, repeated } from './checked-file.ts'
 import type { Columns } from './columns.ts'
 import type { ManifestContext } from './context.ts'
 import { parseDuration } from './durations.ts'
 import { CHECK_KINDS, type CheckFields, type CheckKind, DIMENSIONS, TELLS } from './files/quality.ts'
-import type { Check, Dimension, Metric, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
+import type { Check, Dimension, Metric, OnError, QualityManifest, Rule, Scalar } from './manifest-set.ts'
 import { isTimeType } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
 import { typedValue } from './scalar-values.ts'
+import { thresholdOf } from './thresholds.ts'
 import { usedChecks } from './used-checks.ts'
 
 /** What checks may name; null where that file could not be read. */
@@ -29,6 +31,7 @@ export function readQuality(file: CheckedFile, context: CheckContext): Draft<Qua
     path: [...item.path, 'name'],
     message: `the check "${item.value.name}" stands here twice`,
   }))
+  findings.push(...ownNames(items))
   const checks: Check[] = []
   for (const item of items) {
     const kinds = CHECK_KINDS.filter((kind) => item.value[kind] !== undefined)
@@ -43,12 +46,25 @@ export function readQuality(file: CheckedFile, context: CheckContext): Draft<Qua
     checks.push(check)
     findings.push(...ruleFindings([...item.path, kind], rule, item.value, context), ...consequenceFindings(item, check))
   }
+  const compared = newVersionOf(file, context.columns)
+  findings.push(...compared.findings)
   const used = usedChecks(file, checks, context, (rule) => ruleFindings([], rule, writtenAs(rule), context))
   const uses = used.uses.length === 0 ? {} : { uses: used.uses }
   return {
-    value: { checks: [...checks, ...used.checks], ...uses, ...maxRejectedOf(file) },
+    value: { checks: [...checks, ...used.checks], ...uses, ...compared.value, ...maxRejectedOf(file) },
     findings: [...findings, ...used.findings],
   }
+}
+
+/** Names under which the bounds of new versions are told. */
+function ownNames(items: readonly Item<CheckFields>[]): readonly Finding[] {
+  return items
+    .filter(({ value }) => value.name.startsWith(NEW_VERSION))
+    .map(({ path }) => ({
+      manifest: 'quality',
+      path: [...path, 'name'],
+      message: `names that begin with "${NEW_VERSION}" are those of the bounds of new versions`,
+    }))
 }
 
 /** What findings about a rule look at besides the rule, of one that nobody wrote here. */
@@ -111,11 +127,6 @@ function checkOf(fields: CheckFields, rule: Rule, onError: OnError): Check {
     onError: fields.on_error ?? (onError === 'quarantine' && TELLS[rule.kind] !== 'which rows' ? 'block' : onError),
     rule,
   }
-}
-
-function thresholdOf(threshold: CheckFields['threshold']): Threshold {
-  if (threshold === undefined) return { rows: 0 }
-  return typeof threshold === 'number' ? { rows: threshold } : { percent: Number.parseFloat(threshold) }
 }
 
 function list(columns: string | readonly string[]): readonly string[] {

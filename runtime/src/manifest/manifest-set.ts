@@ -3,7 +3,7 @@ import type { ProductSchedule } from '../registry/schedules.ts'
 import type { DELETE_MODES, INPUT_EPOCHS, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
-import type { DIMENSIONS, METRICS, ON_ERROR, SENSITIVITIES, SEVERITIES } from './files/quality.ts'
+import type { COMPARED_METRICS, DIMENSIONS, METRICS, ON_ERROR, SENSITIVITIES, SEVERITIES } from './files/quality.ts'
 import type { JsonObject } from './problem.ts'
 
 /**
@@ -198,9 +198,20 @@ export interface RejectedLimit {
   readonly rows: number
 }
 
+/** How much the first rows of a version may differ from those that are served: one measure, of the rows or of one column. */
+export interface VersionBound {
+  readonly metric: (typeof COMPARED_METRICS)[number]
+  /** Null of the first three. */
+  readonly column: string | null
+  /** Of `null_share` percentage points. */
+  readonly atMost: Threshold
+}
+
 export interface QualityManifest {
   /** Its own, then those of other products. */
   readonly checks: readonly Check[]
+  /** Absent: a new version may differ as it will. */
+  readonly newVersion?: readonly VersionBound[]
   /** Absent: none. */
   readonly uses?: readonly UsedChecks[]
   /** Absent: the runtime's default. */

@@ -21,6 +21,7 @@ import {
   reserveEpoch,
 } from '../registry/materializations.ts'
 import { type Product, pauseOf } from '../registry/products.ts'
+import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './awaited-deployment.ts'
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { type ErasedKey, forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
@@ -31,6 +32,7 @@ import { withProductLock } from './product-lock.ts'
 import { expectStores, type StoreOutcome, type SyncEndpointsDeps, syncEndpoints } from './sync-endpoints.ts'
 import type { InputState } from './transform.ts'
 import { inputsUnchanged, isUnchanged, valuesAge } from './unchanged.ts'
+import { VersionDiffers } from './version-comparison.ts'
 import type { ViolationsByVariant } from './violating-rows.ts'
 
 export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKeyDeps {
@@ -118,6 +120,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
   const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
   const deployed = await deployedVersion(product, current, deps)
+  const awaited = await awaitedOf(product, deployed.version, deps)
   if (request.erased) requireTellable(product, deployed.manifests, request.erased.key)
   const room = await deps.checkStorage(product.tenant)
   const inputs = await readInputs(product, deployed.manifests, signal, {
@@ -139,7 +142,9 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   }
   const record = recordFor(request, deployed, inputs)
   await deps.noteBegun(product, request.runId, deployed.version)
+  const ownLimits = { ...deps.limits, room }
   let prepared: Prepared
+  let compared: readonly CheckResult[] = []
   try {
     prepared = await prepare(
       {
@@ -156,13 +161,24 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
         takesDeletes: storesTakeDeletes(deployed.manifests, deps),
         learned: await deps.learned(product, deployed.manifests, record.inputs),
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
-        ownLimits: { ...deps.limits, room },
+        ownLimits,
         ...(request.erased ? { erased: request.erased } : {}),
         signal,
       },
       deps,
     )
+    if (awaited !== null) {
+      compared = await comparedWithServed(product, awaited, deployed, prepared, { limits: ownLimits, signal }, deps)
+    }
   } catch (error) {
+    if (awaited !== null && error instanceof VersionDiffers) {
+      const refused = { error, token: fence.token, isBehind: request.ifChanged === true }
+      const blocked = { ...record, ...qualityOf(error.checks) }
+      await inTransaction(deps.pool, (tx) => goBack(tx, product, awaited, { ...refused, record: blocked }))
+      // What is to be erased is erased from the version that goes on, in the same run.
+      if (request.erased && awaited.comparison.former !== null) return commitNewEpoch(request, deps)
+      throw error
+    }
     if (!(error instanceof QualityBlocked)) throw error
     const { checks, violations } = error
     await inTransaction(deps.pool, async (tx) => {
@@ -174,7 +190,12 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   await deps.faultPoint('materializer.before-commit')
   const materialization = await inTransaction(
     deps.pool,
-    async (tx) => commitEpoch(tx, product, deployed, fence.token, record, prepared, deps),
+    async (tx) => {
+      const checked = { ...prepared, checks: [...prepared.checks, ...compared] }
+      const made = await commitEpoch(tx, product, deployed, fence.token, record, checked, deps)
+      if (awaited !== null) await settleDeployment(tx, product, awaited)
+      return made
+    },
     { signal },
   )
   await noteEpoch(product, materialization, prepared.commits, deps)

@@ -9,7 +9,7 @@ import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { keepSchedule, type WantedSchedule } from '../jobs/set-schedule.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
-import { finishDeployment } from '../registry/deployments.ts'
+import { finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
   findEpoch,
@@ -222,6 +222,7 @@ async function commitEpoch(
 ): Promise<Materialization> {
   const epoch = await reserveEpoch(tx, product.id, token)
   if ((await finishDeployment(tx, deploymentId, 'succeeded')) === null) throw superseded()
+  await supersedeDeployments(tx, product.id)
   await deps.lake.publish(registryCatalog(tx), staged.commits)
   const materialization = await recordEpoch(tx, epoch, {
     tenant: product.tenant,

@@ -2,6 +2,7 @@ import { DIMENSIONS } from '../manifest/files/quality.ts'
 import type { Check, Dimension, OnError, Severity, Threshold } from '../manifest/manifest-set.ts'
 import type { Measured } from './anomaly.ts'
 import type { CheckCount } from './check-plan.ts'
+import type { Compared } from './new-version.ts'
 
 /** What a check looks at, directly or to choose what it looks at. */
 export interface CheckReading {
@@ -9,6 +10,8 @@ export interface CheckReading {
   readonly output: readonly string[]
   /** Columns of raw tables, each as a JSON array of connection, table and column. */
   readonly raw: readonly string[]
+  /** Classes that hide what it looks at besides: of rows of a version before. Absent: none. */
+  readonly classes?: readonly string[]
 }
 
 /** How a check came out, as it is kept for every materialization: counts, never rows. */
@@ -28,6 +31,8 @@ export interface CheckResult {
   readonly worth?: number
   /** Of an anomaly check that could be run. */
   readonly measured?: Measured
+  /** Of a bound of a new version, beside the checks. It counts for no score. */
+  readonly compared?: Compared
   /** It knows too little to judge: `passed` keeps nothing from being published, and it counts for no score. */
   readonly learning?: true
 }
@@ -62,7 +67,7 @@ export interface Score {
 
 /** The weighted share of checks that passed, and of what others are worth, as a whole and by dimension. */
 export function scoreOf(all: readonly CheckResult[]): Score {
-  const results = all.filter(({ learning }) => learning !== true)
+  const results = all.filter(({ learning, compared }) => learning !== true && compared === undefined)
   const byDimension: Partial<Record<Dimension, number>> = {}
   for (const dimension of DIMENSIONS) {
     const share = shareOf(results.filter((result) => result.dimension === dimension))

@@ -1,5 +1,6 @@
 /** The record of what was deployed or rolled back, by whom, and how it ended. */
 import { isSluiceError } from '@sluice/sdk'
+import type { Level } from '../flow.ts'
 import type { Actor } from './actor.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
@@ -41,6 +42,47 @@ type Row = Omit<Deployment, 'fence'> & { readonly fence: number }
 
 const toDeployment = (row: Row): Deployment => ({ ...row, fence: BigInt(row.fence) })
 
+/** What a deployment settles with the first rows of its version, which are compared with those that are served. */
+export interface AwaitedComparison {
+  /** The version comes into service whatever differs. */
+  readonly accepted: boolean
+  /** Whose newest rows it is compared with: its own, or of a preview those of the product whose preview it is. */
+  readonly productId: string
+  /** What the product goes back to where too much differs. Null: nothing, of a preview. */
+  readonly former: FormerService | null
+  /** That the version gives to raw columns, by column; those of the former one count beside them until then. Null: they go on to. */
+  readonly classes: readonly (readonly [rawColumn: string, classes: readonly string[]])[] | null
+}
+
+/** A product as it was before the deployment. */
+export interface FormerService {
+  readonly version: string
+  readonly classification: Level
+  readonly archetype: 'source_aligned' | 'aggregate' | 'consumer_aligned'
+  readonly description: string
+  readonly schedule: unknown
+  readonly paused: unknown
+}
+
+export interface AwaitedDeployment {
+  readonly id: string
+  readonly version: string
+  readonly createdBy: Actor
+  readonly comparison: AwaitedComparison
+}
+
+/** The deployment of the product whose version has no rows yet to be compared; null: there is none. */
+export function awaitedDeployment(db: Queryable, productId: string): Promise<AwaitedDeployment | null> {
+  return maybeOne<AwaitedDeployment>(
+    db,
+    'reading what a deployment waits for',
+    `select id, version, created_by as "createdBy", comparison from deployments
+     where product_id = $1 and state = 'running' and comparison is not null
+     order by created_at desc, id desc limit 1`,
+    [productId],
+  )
+}
+
 export interface NewDeployment {
   readonly tenant: string
   readonly productId: string
@@ -50,14 +92,16 @@ export interface NewDeployment {
   readonly fence: bigint
   readonly plan: unknown
   readonly createdBy: Actor
+  /** Absent: it waits for no rows to be compared. */
+  readonly comparison?: AwaitedComparison | null
 }
 
 export async function createDeployment(db: Queryable, deployment: NewDeployment): Promise<Deployment> {
   const row = await one<Row>(
     db,
     'recording the deployment',
-    `insert into deployments (id, tenant, product_id, kind, version, digest, fence, plan, created_by)
-     values ($1, $2, $3, $4, $5, $6, $7, coalesce($8::jsonb, '{}'), $9) returning ${COLUMNS}`,
+    `insert into deployments (id, tenant, product_id, kind, version, digest, fence, plan, created_by, comparison)
+     values ($1, $2, $3, $4, $5, $6, $7, coalesce($8::jsonb, '{}'), $9, $10) returning ${COLUMNS}`,
     [
       newId('dep'),
       deployment.tenant,
@@ -68,6 +112,7 @@ export async function createDeployment(db: Queryable, deployment: NewDeployment)
       deployment.fence,
       json(deployment.plan),
       json(deployment.createdBy),
+      json(deployment.comparison ?? null),
     ],
   )
   return toDeployment(row)
@@ -114,15 +159,23 @@ export async function plannedStores(
   return newest?.stores ?? []
 }
 
-/** Ends the product's deployments that are under way: a later one takes their place. Repeatable. */
-export async function supersedeDeployments(tx: Transaction, productId: string): Promise<void> {
+/**
+ * Ends the product's deployments that are under way: a later one takes their place. Repeatable.
+ *
+ * @param keepsAwaited the one stays whose first rows are still to be compared: the version is in service until the later one is
+ */
+export async function supersedeDeployments(
+  tx: Transaction,
+  productId: string,
+  { keepsAwaited = false }: { readonly keepsAwaited?: boolean } = {},
+): Promise<void> {
   const error: RecordedError = { code: 'deployment_superseded', message: 'a later deployment took its place' }
   await change(
     tx,
     'ending former deployments',
     `update deployments set state = 'failed', error = $2, finished_at = clock_timestamp()
-     where product_id = $1 and state = 'running'`,
-    [productId, json(error)],
+     where product_id = $1 and state = 'running' and (comparison is null or not $3)`,
+    [productId, json(error), keepsAwaited],
   )
 }
 

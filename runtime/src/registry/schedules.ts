@@ -161,6 +161,20 @@ export async function refreshSetter(db: Queryable, setter: Principal): Promise<v
   )
 }
 
+/** The schedule as it was set, and by whom. Null: there is none. */
+export function setScheduleOf(
+  db: Queryable,
+  id: string,
+): Promise<{ readonly schedule: Schedule; readonly setter: Setter } | null> {
+  return maybeOne(
+    db,
+    'reading the schedule',
+    `select schedule, created_by || jsonb_build_object('tokenIssuedAtMs',
+       coalesce(extract(epoch from token_issued_at) * 1000, 0)) as setter from schedules where id = $1`,
+    [id],
+  )
+}
+
 export async function removeSchedule(tx: Transaction, id: string): Promise<boolean> {
   return (await change(tx, 'removing the schedule', 'delete from schedules where id = $1', [id])) > 0
 }

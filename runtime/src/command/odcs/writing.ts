@@ -139,6 +139,7 @@ function lostOf({ product, output, quality, serving }: ManifestValues): readonly
     ...said(output.keep_missing === true, 'output.yaml: keep_missing', ours),
     ...said((output.allow_lossy ?? []).length > 0, 'output.yaml: allow_lossy', ours),
     ...said((output.write_mode ?? implied(hasKey)) !== implied(hasKey), 'output.yaml: write_mode', ours),
+    ...said(quality.new_version !== undefined, 'quality.yaml: new_version', ours),
     ...said(quality.max_rejected !== undefined, 'quality.yaml: max_rejected', ours),
     ...said(serving.visualization !== undefined, 'serving.yaml: visualization', 'dashboards are no part of a contract'),
   ]

@@ -40,6 +40,7 @@ export const PLAN_ERRORS = [
   'transform_invalid',
   'lossy_cast',
   'check_invalid',
+  'comparison_forbidden',
   'invalid_grant',
   'grant_not_held',
   'product_not_found',
@@ -109,9 +110,27 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
         ...PLAN_ERRORS,
       ],
       async handler(call) {
-        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower, breaks, stage } = call.body
+        const {
+          version,
+          dry_run: dryRun = false,
+          digest,
+          stores_hash: storesHash,
+          lower,
+          breaks,
+          stage,
+          accept_differences,
+        } = call.body
         const answer = keptAnswer(call, deployReply)
-        const wanted = { version, dryRun, digest, storesHash, lower, breaks, stage }
+        const wanted = {
+          version,
+          dryRun,
+          digest,
+          storesHash,
+          lower,
+          breaks,
+          stage,
+          acceptDifferences: accept_differences,
+        }
         return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
       },
     }),

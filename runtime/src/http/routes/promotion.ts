@@ -39,8 +39,8 @@ export function promotionRoutes(platform: Platform): readonly Route[] {
       ],
       async handler(call) {
         const answer = keptAnswer(call, deployReply)
-        const { digest, lower, breaks } = call.body
-        const wanted = { digest, lower, breaks }
+        const { digest, lower, breaks, accept_differences: acceptDifferences } = call.body
+        const wanted = { digest, lower, breaks, acceptDifferences }
         return answer.reply(await promotePreview(platform, call, productReference(call), wanted, answer.keep))
       },
     }),

@@ -1,6 +1,6 @@
 /** What answers look like: the schemas of resources, for the OpenAPI document. Members may be added, never taken away. */
 import { type TSchema, Type } from 'typebox'
-import { METRICS } from '../../manifest/files/quality.ts'
+import { COMPARED_METRICS, METRICS } from '../../manifest/files/quality.ts'
 import { NOTICE_KINDS } from '../../operations/products/product-notices.ts'
 import { RUN_STATES, RUN_TRIGGERS } from '../../registry/runs.ts'
 import { CATCH_UPS, SKIP_REASONS } from '../../registry/schedules.ts'
@@ -306,6 +306,24 @@ const quality = {
           },
           {
             description: 'Of an anomaly check that could be run: what it measured, and the bounds that it has learned.',
+          },
+        ),
+      ),
+      compared: nullable(
+        Type.Object(
+          {
+            metric: oneOf(COMPARED_METRICS),
+            column: nullable(text()),
+            former: nullable(
+              Type.Number({ description: 'Of rows and null_share: what the rows that were served have.' }),
+            ),
+            now: nullable(Type.Number({ description: 'The same of the new version.' })),
+            at_most: Type.Union([Type.Number(), Type.String()], { description: 'Rows, or a percentage.' }),
+            accepted: Type.Boolean({ description: 'Whether it was deployed with its differences accepted.' }),
+          },
+          {
+            description:
+              'Of the first materialization of a new version: a bound of `new_version`, against the rows that were served. Its violations are what differs. Null: it is a check.',
           },
         ),
       ),

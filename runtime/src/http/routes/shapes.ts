@@ -197,6 +197,14 @@ export const RollbackRequest = Type.Object(
   },
 )
 
+const AcceptDifferences = Type.Optional(
+  Type.Boolean({
+    default: false,
+    description:
+      'Whether the version comes into service however much its first rows differ from those that are served: `new_version` of quality.yaml refuses nothing then. It is on the audit record.',
+  }),
+)
+
 export const DeployRequest = Type.Object(
   {
     version: Type.String({ maxLength: 100 }),
@@ -215,6 +223,7 @@ export const DeployRequest = Type.Object(
     ),
     lower: Lower,
     breaks: Breaks,
+    accept_differences: AcceptDifferences,
     stage: Type.Optional(
       Type.Literal('preview', {
         description:
@@ -235,6 +244,7 @@ export const PromoteRequest = Type.Object(
     ),
     lower: Lower,
     breaks: Breaks,
+    accept_differences: AcceptDifferences,
   },
   { additionalProperties: false },
 )
@@ -624,15 +634,22 @@ export function qualityJson(kept: unknown, rows: ReadonlyMap<string, ShownRows>)
   const quality = kept as { readonly checks: readonly CheckResult[]; readonly by_dimension: unknown } | null
   if (quality === null) return null
   return {
-    checks: quality.checks.map(({ onError, reads: _, worth: __, learning = false, measured, ...check }) => ({
+    checks: quality.checks.map(({ onError, reads: _, worth: __, learning = false, measured, compared, ...check }) => ({
       ...check,
       on_error: onError,
       learning,
       measured: measuredJson(measured),
+      compared: comparedJson(compared),
       violating: violatingJson(rows.get(check.name)),
     })),
     by_dimension: quality.by_dimension,
   }
+}
+
+function comparedJson(compared: CheckResult['compared']) {
+  if (compared === undefined) return null
+  const { atMost: at_most, ...told } = compared
+  return { ...told, at_most }
 }
 
 function measuredJson(measured: CheckResult['measured']) {

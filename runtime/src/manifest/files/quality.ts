@@ -34,6 +34,8 @@ export const CHECK_KINDS = [
 /** What an anomaly check measures. */
 export const METRICS = ['row_count', 'null_share', 'distinct', 'drift'] as const
 export const SENSITIVITIES = ['low', 'normal', 'high'] as const
+/** What a new version is compared by. */
+export const COMPARED_METRICS = ['rows', 'leaving', 'joining', 'changed', 'null_share'] as const
 /** A check learns of no more. */
 export const MOST_EPOCHS = 100
 
@@ -48,6 +50,49 @@ const alias = (description: string) => Type.String({ description, minLength: 1, 
 const rows = (description: string) => Type.Integer({ description, minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
 const epochs = (description: string) => Type.Integer({ description, minimum: 3, maximum: MOST_EPOCHS })
+
+const PERCENT = '^(100|[0-9]{1,2})(\\.[0-9]{1,6})?\\s*%$'
+
+const bound = (description: string) =>
+  Type.Union([rows('Rows.'), pattern('Percent.', PERCENT, 'a percentage')], {
+    description,
+    'x-expected': 'a number of rows, or a percentage such as "5%"',
+  })
+
+/** Bounds of some columns, each for itself. */
+const ofColumns = (description: string, atMost: ReturnType<typeof bound> | ReturnType<typeof pattern>) =>
+  Type.Array(closed({ columns: columnOrColumns('The columns, each by itself.'), at_most: atMost }), {
+    description,
+    minItems: 1,
+    maxItems: MANIFEST_LIMITS.columns,
+  })
+
+const NewVersionFields = closed(
+  {
+    rows: Type.Optional(
+      bound('By how much the number of rows may differ, up or down; percent of the rows that are served.'),
+    ),
+    leaving: Type.Optional(bound('How many of the rows that are served may be gone, by their identity.')),
+    joining: Type.Optional(bound('How many rows may be new, by their identity; percent of the rows that are served.')),
+    changed: Type.Optional(
+      ofColumns(
+        'In how many of the rows that both versions have a column may hold another value.',
+        bound('Rows, or percent of the rows that both versions have.'),
+      ),
+    ),
+    null_share: Type.Optional(
+      ofColumns(
+        'By how many percentage points the share of rows without a value may differ.',
+        pattern('Percentage points.', PERCENT, 'a percentage such as 1%'),
+      ),
+    ),
+  },
+  {
+    description:
+      'How much the first rows of a new version may differ from those that are served. Where more differs the version does not come into service, unless it is deployed with its differences accepted.',
+    minProperties: 1,
+  },
+)
 
 export const CheckFields = closed({
   name: text('The name under which its results are kept.', 100),
@@ -169,6 +214,7 @@ export const QualityFile = closed(
         },
       ),
     ),
+    new_version: Type.Optional(NewVersionFields),
     uses: Type.Optional(
       Type.Array(
         closed({
@@ -216,5 +262,6 @@ export interface UseFields {
   readonly product: string
   readonly checks: readonly string[]
 }
+export type NewVersionFields = Type.Static<typeof NewVersionFields>
 export type CheckFields = Type.Static<typeof CheckFields>
 export type QualityFile = Type.Static<typeof QualityFile>

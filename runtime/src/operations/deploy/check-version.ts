@@ -24,6 +24,7 @@ import { subjectOf } from '../rights/grant-subject.ts'
 import { castNotes } from './casts.ts'
 import { checkReadings } from './checks.ts'
 import { type ColumnOrigin, checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
+import { comparisonNotes } from './comparison.ts'
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
 import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
 import { placed, withPlaces } from './problem-places.ts'
@@ -166,6 +167,7 @@ export async function checkManifests(
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
         ...deleteNotes(live, meant, reads, leaving),
         ...castNotes({ origins }),
+        ...comparisonNotes(live, meant),
         ...lacking.map(lackingNote),
         ...scheduleNotes(live, meant),
         ...checkNotes(platform, manifests, hidden, readings),

@@ -22,17 +22,27 @@ import { inputsAreInLake } from '../products/products.ts'
 import { type Readership, restsOn } from '../rights/grant-rights.ts'
 import type { Checked } from './check-version.ts'
 import { classesOf, copiedBy } from './column-classes.ts'
+import { comparisonFor, requireSameVersion } from './comparison.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, requireSameClasses } from './raised-classes.ts'
 import { areMade, keptUpstreams, requireNoCycle } from './upstreams.ts'
 
-/** Raising the fence ends runs of the former version: they may not commit any more. */
+/** What of the request is said when the version is committed. */
+export interface Committed {
+  readonly digest: string
+  readonly acceptDifferences?: boolean | undefined
+}
+
+/**
+ * Raising the fence ends runs of the former version: they may not commit any more. Throws CONFLICT `plan_changed` where another
+ * version came into service since it was judged.
+ */
 export async function commitDeployment(
   platform: Platform,
   call: TenantCall,
   checked: Checked,
-  digest: string,
+  { digest, acceptDifferences = false }: Committed,
   keep: Keep<DeployAnswer>,
   /** Done with it, or it is not deployed. */
   first: (tx: Transaction) => Promise<void> = async () => undefined,
@@ -44,10 +54,14 @@ export async function commitDeployment(
   return inTransaction(platform.pool, async (tx) => {
     const actor = actorOf(call.principal)
     await lockClasses(tx, call.tenant)
+    await requireSameVersion(tx, product)
     await first(tx)
     await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
     await requireNoCycle(tx, product, manifests)
     const fence = await raiseFence(tx, product.id)
+    const classes = classesOf(manifests, checked.origins)
+    const isGuessed = checked.origins?.some(({ guessed }) => guessed) ?? true
+    const comparison = await comparisonFor(tx, checked, acceptDifferences, isGuessed ? null : classes)
     await supersedeDeployments(tx, product.id)
     await saveVersion(tx, versionOf(call, checked, product.id))
     const begun = await createDeployment(tx, {
@@ -59,6 +73,7 @@ export async function commitDeployment(
       fence: fence.token,
       plan: checked.plan,
       createdBy: actor,
+      comparison,
     })
     await updateProduct(tx, call.tenant, product.id, {
       status: 'deployed',
@@ -74,30 +89,32 @@ export async function commitDeployment(
     if (checked.readers.length > 0) await lockGrants(tx, call.tenant)
     for (const reader of checked.readers) await grantReading(tx, call, product, reader, checked.readership)
     await wishDashboards(tx, product.id, { anew: true })
-    const classes = classesOf(manifests, checked.origins)
-    const keepFormer = checked.origins?.some(({ guessed }) => guessed) ?? true
-    if (!keepFormer && !call.principal.isAdmin) await keepLostClasses(tx, product, classes, actor)
-    await saveRawClasses(tx, product, classes, { keepFormer })
+    if (!isGuessed && !call.principal.isAdmin) await keepLostClasses(tx, product, classes, actor)
+    // Those of a version that may come back count until it cannot.
+    await saveRawClasses(tx, product, classes, { keepFormer: isGuessed || comparison !== null })
     await endKeptClasses(tx, call.tenant, copiedBy(checked.judged.strict, checked.lowered))
     await settleRaisedColumns(tx, product.id, manifests.digest, checked.lowered)
     await keepReach(tx, call, product, checked.reach)
     const details = {
       version,
+      ...(acceptDifferences ? { accept_differences: true } : {}),
       ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}),
       ...(checked.reach.products.length > 0
         ? { reaches: checked.reach.products.map(({ productId }) => productId) }
         : {}),
     }
     await audited(tx, call, call.tenant, 'product.deploy', { type: 'product', id: product.id }, details)
-    await appendEvent(tx, {
-      tenant: call.tenant,
-      kind: 'deployment',
-      name: 'succeeded',
-      subject: product.id,
-      traceparent: call.traceparent,
-      data: { version, product: product.name, namespace: product.domain },
-    })
-    const deployment = (await finishDeployment(tx, begun.id, 'succeeded')) ?? begun
+    const deployment = comparison === null ? ((await finishDeployment(tx, begun.id, 'succeeded')) ?? begun) : begun
+    if (comparison === null) {
+      await appendEvent(tx, {
+        tenant: call.tenant,
+        kind: 'deployment',
+        name: 'succeeded',
+        subject: product.id,
+        traceparent: call.traceparent,
+        data: { version, product: product.name, namespace: product.domain },
+      })
+    }
     const waits = !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
     const runId = waits ? null : await queueFirstRun(tx, product, actor)
     const hashes = { digest, storesHash: storesHash(checked.plan.stores) }

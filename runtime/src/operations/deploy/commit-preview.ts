@@ -14,7 +14,8 @@ import { saveVersion } from '../../registry/versions.ts'
 import { audited, type Keep, type Platform } from '../platform.ts'
 import { inputsAreInLake } from '../products/products.ts'
 import type { Checked } from './check-version.ts'
-import { queueFirstRun, versionOf } from './commit-deployment.ts'
+import { type Committed, queueFirstRun, versionOf } from './commit-deployment.ts'
+import { previewComparison } from './comparison.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { lockClasses, requireSameClasses } from './raised-classes.ts'
 import { areMade, requireNoCycle } from './upstreams.ts'
@@ -24,7 +25,7 @@ export async function commitPreview(
   platform: Platform,
   call: TenantCall,
   checked: Checked,
-  digest: string,
+  { digest, acceptDifferences = false }: Committed,
   keep: Keep<DeployAnswer>,
 ): Promise<DeployAnswer> {
   const { product, manifests, plan } = checked
@@ -37,6 +38,7 @@ export async function commitPreview(
     const days = platform.config.limits.preview_days
     const preview = await createPreview(tx, product, { days, createdBy: actor })
     const fence = await raiseFence(tx, preview.id)
+    const comparison = await previewComparison(tx, checked, acceptDifferences)
     await saveVersion(tx, versionOf(call, checked, preview.id))
     const begun = await createDeployment(tx, {
       tenant: call.tenant,
@@ -47,11 +49,13 @@ export async function commitPreview(
       fence: fence.token,
       plan,
       createdBy: actor,
+      comparison,
     })
     await updateProduct(tx, call.tenant, preview.id, { status: 'deployed', currentVersion: plan.version })
-    const details = { version: plan.version, digest, preview: preview.id }
+    const accepts = acceptDifferences ? { accept_differences: true } : {}
+    const details = { version: plan.version, digest, preview: preview.id, ...accepts }
     await audited(tx, call, call.tenant, 'product.preview_deploy', { type: 'product', id: product.id }, details)
-    const deployment = (await finishDeployment(tx, begun.id, 'succeeded')) ?? begun
+    const deployment = comparison === null ? ((await finishDeployment(tx, begun.id, 'succeeded')) ?? begun) : begun
     const runId = await queueFirstRun(tx, preview, actor)
     const answer = { dryRun: false, digest, storesHash: storesHash(plan.stores), plan, deployment, runId }
     await keep(tx, answer)

@@ -21,6 +21,7 @@ import { type Checked, checkManifests, loweringProblem, versionProblem } from '.
 import { checkQuality } from './checks.ts'
 import { commitDeployment } from './commit-deployment.ts'
 import { commitPreview } from './commit-preview.ts'
+import { requireComparable } from './comparison.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkFollowed } from './product-schedule.ts'
@@ -37,13 +38,15 @@ export interface DeployRequest {
   readonly lower?: readonly string[] | undefined
   /** Products made of this one, `namespace.name`, that may not be made any more by this. */
   readonly breaks?: readonly string[] | undefined
+  /** It comes into service however much its first rows differ from those that are served. */
+  readonly acceptDifferences?: boolean | undefined
   /** Made and served beside the version in service, which stays. */
   readonly stage?: 'preview' | undefined
 }
 
 /**
  * A dry run writes nothing anywhere, and names in its plan what would be a 409. Throws 422 `manifests_invalid` and its
- * kin, 409 `breaking_change`, `breaks_downstream`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`; of a preview
+ * kin, 403 `comparison_forbidden`, 409 `breaking_change`, `breaks_downstream`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`; of a preview
  * `preview_exists`, `input_not_ingested` too.
  */
 export async function deployProduct(
@@ -63,9 +66,11 @@ export async function deployProduct(
   checkStorePlans(checked, request)
   if (found[0] !== undefined) throw found[0]
   const commit = request.stage === 'preview' ? commitPreview : commitDeployment
-  const answer = await commit(platform, call, checked, draft.digest, keep).catch(async (error: unknown) => {
-    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
-  })
+  const answer = await commit(platform, call, checked, { ...request, digest: draft.digest }, keep).catch(
+    async (error: unknown) => {
+      throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
+    },
+  )
   platform.served.drop(call.tenant)
   return answer
 }
@@ -181,6 +186,7 @@ async function checkForNow(platform: Platform, call: TenantCall, checked: Checke
   for (const { connectorType } of connections.values()) connectorPlugin(platform, connectorType)
   checkFollowed(checked)
   checkCasts(checked)
+  await requireComparable(platform, call, checked)
   await checkQuality(platform, call, checked.manifests, checked.sources)
 }
 

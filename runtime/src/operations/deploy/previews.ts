@@ -8,7 +8,7 @@ import type { JobKind, JobSource } from '../../jobs/worker.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { isActor } from '../../registry/actor.ts'
 import { endPreview, isPreviewOver, previewOf, previewsDue } from '../../registry/previews.ts'
-import { findProduct, type Product } from '../../registry/products.ts'
+import type { Product } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { findVersion, type ProductVersion } from '../../registry/versions.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
@@ -19,7 +19,7 @@ import { checkNew, type DeployRequest } from './deploy.ts'
 import type { DeployAnswer } from './plan.ts'
 import { withPlaces } from './problem-places.ts'
 
-export type PromoteRequest = Pick<DeployRequest, 'digest' | 'lower' | 'breaks'>
+export type PromoteRequest = Pick<DeployRequest, 'digest' | 'lower' | 'breaks' | 'acceptDifferences'>
 
 /**
  * Puts the version of the preview in service: judged anew as a deployment by the caller, and made anew by its first run, since rows and
@@ -47,12 +47,13 @@ export async function promotePreview(
   if (found[0] !== undefined) throw found[0]
   const { digest } = version
   const first = async (tx: Transaction) => {
-    await requireSameVersion(tx, product)
     if (!(await closePreview(tx, preview, digest))) throw noPreview()
   }
-  const answer = await commitDeployment(platform, call, checked, digest, keep, first).catch(async (error: unknown) => {
-    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
-  })
+  const answer = await commitDeployment(platform, call, checked, { ...request, digest }, keep, first).catch(
+    async (error: unknown) => {
+      throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
+    },
+  )
   platform.served.drop(call.tenant)
   return answer
 }
@@ -97,17 +98,6 @@ function requireReviewed({ principal }: TenantCall, version: ProductVersion, dig
     code: 'draft_of_another',
     remedy: 'Review it, and promote it by its digest.',
     details,
-  })
-}
-
-/** Judged against one version, it does not take the place of another. Throws CONFLICT `plan_changed`. */
-async function requireSameVersion(tx: Transaction, { id, tenant, currentVersion }: Product): Promise<void> {
-  const now = await findProduct(tx, tenant, id)
-  if (now?.currentVersion === currentVersion) return
-  throw new SluiceError('CONFLICT', 'another version came into service meanwhile', {
-    code: 'plan_changed',
-    remedy: 'Plan again, and promote what still holds.',
-    details: { version: now?.currentVersion ?? null },
   })
 }
 

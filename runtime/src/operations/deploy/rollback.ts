@@ -94,7 +94,7 @@ export async function rollBackProduct(
     await saveVersion(tx, { ...kept, ...about, upstreams: keptUpstreams(call, manifests, upstreams) })
     await settleRaisedColumns(tx, product.id, manifests.digest, lowered)
     await keepReach(tx, call, product, reach)
-    await supersedeDeployments(tx, product.id)
+    await supersedeDeployments(tx, product.id, { keepsAwaited: true })
     const { token } = await raiseFence(tx, product.id)
     const work = { tenant: call.tenant, productId: product.id, createdBy } as const
     const { version, digest } = kept

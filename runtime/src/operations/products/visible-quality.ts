@@ -40,6 +40,7 @@ export interface KeptQuality {
 /** Of a check from before it was kept what checks look at, nobody knows: it may be anything. */
 export function seesCheck({ columns, clear, hidden, rules }: Sight, { reads }: Pick<CheckResult, 'reads'>): boolean {
   if (clear === 'all') return true
+  if (reads?.classes?.some((name) => isSensitive(name, rules) && !clear.has(name)) === true) return false
   const masked = new Set(masksFor(columns, clear, rules).map(({ column }) => column.toLowerCase()))
   if (reads === null || reads === undefined) return masked.size === 0 && hidden.size === 0
   const isHidden = (raw: string) => hidden.get(raw)?.some((name) => !clear.has(name)) ?? false

@@ -179,11 +179,11 @@ function outputOf(told: ToldRun, naming: Naming, facet: MakeFacet) {
 /** How each check came out, and nothing that it counted: that says something of rows. */
 function assertionsOf({ checks, manifests }: ToldRun) {
   const judged = checks.filter(({ learning }) => learning !== true)
-  return judged.map(({ name, passed, severity, reads }) => {
+  return judged.map(({ name, passed, severity, reads, compared }) => {
     const rule = manifests?.quality.checks.find((check) => check.name === name)?.rule
     const [column, ...others] = reads?.output ?? []
     return {
-      assertion: rule?.kind ?? 'carried_rows',
+      assertion: compared === undefined ? (rule?.kind ?? 'carried_rows') : 'new_version',
       name,
       success: passed,
       severity,
