@@ -168,14 +168,17 @@ function place(schema: TableSchema): readonly EngineStep[] {
   ]
 }
 
-/** Each state with the life that it is of, which goes by the place where it began. */
+/**
+ * Each state with the life that it is of, which goes by the place where it began. None where no last state is told in part: the
+ * others stand for themselves, and following the lives of millions of rows takes more memory than all else here.
+ */
 function livesSql(count: number): string {
   const by = keys(count).join(', ')
   return `CREATE TEMP TABLE ${LIVES} AS
     SELECT *, max(CASE WHEN begins THEN ord END) OVER (PARTITION BY ${by} ORDER BY ord ROWS UNBOUNDED PRECEDING) AS life
     FROM (
       SELECT *, op = 'u' AND (moved OR lag(op) OVER (PARTITION BY ${by} ORDER BY ord) IS DISTINCT FROM 'u') AS begins
-      FROM ${PLACES})
+      FROM ${PLACES} WHERE (SELECT count(*) > 0 FROM ${LAST} WHERE op = 'u' AND partial))
     WHERE op = 'u'`
 }
 

@@ -60,8 +60,11 @@ export interface LogHooks {
 
 /** How often a run begins a log anew, or reads tables whole that the log could not tell of. */
 const PASSES = 4
-/** A piece of the log is applied when it has come to so much, at the next checkpoint. */
-const PIECE_BYTES = 256 * 1024 * 1024
+/**
+ * A piece of the log is applied when it has come to so much, at the next checkpoint. Four times that, of narrow rows, was more
+ * than the memory that one fold has.
+ */
+const PIECE_BYTES = 64 * 1024 * 1024
 
 /** Tables that failed, with why. */
 export async function ingestLog(
