@@ -48,6 +48,7 @@ import { webhooks } from './migrations/087-webhooks.ts'
 import { erasures } from './migrations/088-erasures.ts'
 import { followsTables } from './migrations/090-follows.ts'
 import { previews } from './migrations/092-previews.ts'
+import { schemaContracts } from './migrations/094-schema-contracts.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -105,5 +106,6 @@ export const registryMigrations: MigrationList = {
     erasures,
     followsTables,
     previews,
+    schemaContracts,
   ],
 }
