@@ -132,26 +132,46 @@ describe('a column that the source has lost', () => {
     assert.equal((await sync()).state, 'succeeded')
   })
 
-  for (const mode of ['freeze', 'fail']) {
-    it(`stops the read under on_schema_change: ${mode}, with what has changed and the way out`, async () => {
-      const inputs = FILES.inputs.replace('mode: full', `mode: full, on_schema_change: ${mode}`)
-      const version = mode === 'freeze' ? '1.2.0' : '1.3.0'
-      await plan({ ...FILES, inputs, compute: COMPUTE }, version)
-      const deployed = await developer.post(`/api/v1/products/${product.id}/deploy`, { version, dry_run: false })
-      assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
-      await developer.untilEnded(deployed.body.run_id)
-      await world.source.query(
-        `ALTER TABLE ${TABLE} ADD COLUMN extra date, DROP COLUMN email, ALTER COLUMN city TYPE varchar(9)`,
-      )
-      const run = await sync()
-      assert.deepEqual([run.state, run.error.code], ['failed', 'source_schema_changed'])
-      assert.match(run.error.message, new RegExp(`${TABLE}.*new: extra \\(date\\); gone: email \\(string\\)`))
-      assert.ok(run.error.remedy.includes(`on_schema_change: ${mode}`), run.error.remedy)
-      assert.match(run.products[0].reason.message, new RegExp(TABLE))
-      await world.source.query(tableSql())
+  it('leaves the product as it was under on_schema_change: fail, with what has changed and the way out', async () => {
+    const inputs = FILES.inputs.replace('mode: full', 'mode: full, on_schema_change: fail')
+    const version = '1.3.0'
+    const planned = await plan({ ...FILES, inputs, compute: COMPUTE }, version)
+    const words = { tables: 'fail', columns: 'fail', types: 'fail', nullability: 'fail' }
+    assert.deepEqual(planned.body.plan.reads[0].schema_contract, words)
+    const deployed = await developer.post(`/api/v1/products/${product.id}/deploy`, { version, dry_run: false })
+    assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
+    await developer.untilEnded(deployed.body.run_id)
+    await world.source.query(
+      `ALTER TABLE ${TABLE} ADD COLUMN extra date, DROP COLUMN email, ALTER COLUMN city TYPE varchar(9)`,
+    )
+    const run = await sync()
+    assert.deepEqual([run.state, run.error.code], ['failed', 'source_schema_changed'])
+    assert.match(run.error.message, new RegExp(`${TABLE}.*new: extra \\(date\\); gone: email \\(string\\)`))
+    assert.ok(run.error.remedy.includes('on_schema_change: fail'), run.error.remedy)
+    assert.match(run.products[0].reason.message, new RegExp(TABLE))
+    await world.source.query(tableSql())
+    assert.equal((await sync()).state, 'succeeded')
+  })
+
+  it('lets the product go on under tables: freeze where the table is gone, and ends the run under any other word', async () => {
+    const frozen = FILES.inputs.replace('mode: full', 'mode: full, schema_contract: { tables: freeze }')
+    const tried = [
+      [FILES.inputs, '1.4.0', 'failed'],
+      [frozen, '1.5.0', 'succeeded'],
+    ] as const
+    for (const [inputs, version, state] of tried) {
+      await deployVersion(developer, product.id, version, { ...FILES, inputs, compute: COMPUTE })
       assert.equal((await sync()).state, 'succeeded')
-    })
-  }
+      await world.source.query(`DROP TABLE ${TABLE}`)
+      const run = await sync()
+      assert.equal(run.state, state, JSON.stringify(run))
+      assert.equal(run.tables[0].error.code, 'source_table_not_found')
+      const { body } = await developer.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm.people' })
+      assert.deepEqual(body.rows, [[5]])
+      await world.source.query(tableSql())
+    }
+    assert.equal((await sync()).state, 'succeeded')
+  })
 })
 
 describe('a product of a text over all columns', () => {

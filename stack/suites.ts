@@ -109,7 +109,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(continuous|erased-rows|erased-sources|housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls).stack.test.ts',
+      'test/!(continuous|erased-rows|erased-sources|housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls|schema-contracts).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -128,6 +128,8 @@ export const SUITES: readonly Suite[] = [
     ],
     expectedSeconds: 400,
   },
+  // Tables that change their shape under products with contracts.
+  { name: 'contracts', servers: [], tests: ['test/schema-contracts.stack.test.ts'], expectedSeconds: 200 },
   // Clients of PostgreSQL at a runtime that is started with that door open.
   {
     name: 'wire',

@@ -104,7 +104,11 @@ async function execute(
     ? rollBack({ ...about, ...rollback, deploymentId: rollback.deployment, schedule: rollback.schedule ?? null }, deps)
     : materialize(about, deps)
   const outcome = await work.finally(settle).then(
-    (result) => publishedOutcome(product, result),
+    async (result) => {
+      const made = publishedOutcome(product, result)
+      for (const note of result.contractNotes) await appendRunLog(pool, lease, 'warn', `${made.name}: ${note}`)
+      return made
+    },
     async (error: unknown) => {
       // A version that was refused is in service no longer.
       platform.served.drop(run.tenant)

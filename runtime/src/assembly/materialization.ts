@@ -8,6 +8,7 @@ import { wishDashboards } from '../dashboards/states.ts'
 import { appendEvent } from '../events/outbox.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { fullNameOf } from '../ingestion/product-outcome.ts'
+import { qualified } from '../manifest/context.ts'
 import { ChangeSpools } from '../materializer/change-spools.ts'
 import { learnedBefore } from '../materializer/learned.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
@@ -16,6 +17,7 @@ import type { Platform } from '../operations/platform.ts'
 import { openSightOf, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
 import { upstreamAccess } from '../operations/served/upstream-access.ts'
 import { checkStorage } from '../operations/tenants/tenants.ts'
+import { replaceContractRows } from '../registry/contract-quarantine.ts'
 import { productGrants } from '../registry/grants.ts'
 import { noteBegun, noteCommitted } from '../registry/openlineage-runs.ts'
 import { keepProfiles } from '../registry/past-epochs.ts'
@@ -78,6 +80,15 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
     keepViolations: (tx, materialization, found) => replaceViolatingRows(tx, masters, materialization, found),
     learned: (product, manifests, inputs) => learnedBefore(pool, masters, product, manifests, inputs),
     keepProfiles: (tx, materialization, profiles) => keepProfiles(tx, masters, materialization, profiles),
+    async keepAside(tx, product, runId, inputs) {
+      const of = { tenant: product.tenant, productId: product.id, product: fullNameOf(product), runId }
+      const rows = inputs.flatMap(({ input, connectionId, held }) =>
+        connectionId === undefined
+          ? []
+          : (held?.aside ?? []).map((row) => ({ ...row, connectionId, table: qualified(input.table) })),
+      )
+      await replaceContractRows(tx, masters, of, rows)
+    },
     async noteBegun(product, runId, version) {
       const { tenant, id: productId } = product
       const of = { tenant, runId, productId, product: fullNameOf(product) }

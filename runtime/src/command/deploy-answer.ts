@@ -51,6 +51,8 @@ interface ReadLine {
   readonly mode: string | null
   readonly mode_reason: string | null
   readonly deletes: string | null
+  /** By kind of change. */
+  readonly schema_contract?: Readonly<Record<string, string>>
 }
 
 export interface DeployAnswer {
@@ -90,10 +92,14 @@ function sharedCheckLine({ product, version, check }: SharedCheckAnswer): string
   return plain(`  check of ${[product, ...(version === null ? [] : [version])].join(' ')}: ${JSON.stringify(check)}`)
 }
 
-/** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads. */
-export function readLine({ input, mode, mode_reason: reason, deletes }: ReadLine): readonly string[] {
-  if (mode === null) return reason === null ? [] : [`  read: ${input}: ${reason}`]
+/** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads, and of a contract that takes all. */
+export function readLine({ input, mode, mode_reason: reason, deletes, schema_contract }: ReadLine): readonly string[] {
+  const words = Object.entries(schema_contract ?? {})
+  const isEvolving = words.every(([, word]) => word === 'evolve')
+  const text = words.map(([kind, word]) => `${kind}: ${word}`).join(', ')
+  const contract = isEvolving ? [] : [`  contract: ${input}: ${text}`]
+  if (mode === null) return [...(reason === null ? [] : [`  read: ${input}: ${reason}`]), ...contract]
   const gone =
     deletes === 'key_sweep' || deletes === 'unseen' || deletes === 'log' ? `; rows that are gone: ${deletes}` : ''
-  return [`  read: ${input}: ${mode}, because ${reason}${gone}`]
+  return [`  read: ${input}: ${mode}, because ${reason}${gone}`, ...contract]
 }

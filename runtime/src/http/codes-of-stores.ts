@@ -160,7 +160,7 @@ export const STORE_CODES = {
   source_schema_changed: {
     status: 422,
     title: 'Schema changed at the source',
-    remedy: 'Take over the change in the manifests, or set on_schema_change: evolve.',
+    remedy: 'Deploy the version again, which takes the table as it is, or one with another schema_contract.',
   },
   source_schema_not_offered: {
     status: 422,

@@ -217,7 +217,7 @@ async function apply(
   const base = await lake.lake.load(ref)
   const table = spool.table(0)
   assert.ok(base)
-  const request = { ref, base, table, primaryKey: STREAM.primaryKey, onSchemaChange: 'evolve', isFresh } as const
+  const request = { ref, base, table, primaryKey: STREAM.primaryKey, isFresh } as const
   const about = { runId: 'run_1', moment: 'log-1', readAt: new Date(), source: '', limits: LIMITS, signal: signal() }
   const applied = await applyLog({ ...request, ...about }, lake.lake)
   if (applied.commit !== null) await publish(lake, applied.commit)

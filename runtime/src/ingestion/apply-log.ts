@@ -12,13 +12,12 @@ import {
   toTableSchema,
 } from '@sluice/iceberg'
 import type { Column, TableSchema } from '@sluice/sdk'
-import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
 import { faultsSummary, MOMENT, READ_AT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
 import { changesText, columnChanges } from '../materializer/source-changes.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import { BASE, type FoldCounts, foldCounts, foldLog } from './change-fold.ts'
 import { brokenLog, type SpooledTable } from './change-spool.ts'
-import { asRaw, checkSchemaChange, keepsTypes } from './load-table.ts'
+import { asRaw, keepsTypes } from './load-table.ts'
 
 export interface ApplyRequest {
   readonly ref: TableRef
@@ -26,7 +25,6 @@ export interface ApplyRequest {
   readonly base: TableState | null
   readonly table: SpooledTable
   readonly primaryKey: readonly string[]
-  readonly onSchemaChange: SchemaChangeMode
   /** See `FoldRequest.isFresh`. */
   readonly isFresh: boolean
   readonly runId: string
@@ -46,13 +44,12 @@ export interface AppliedTable {
   readonly changes: string
 }
 
-/** Throws as `Lake.merge` does, and INVALID_DATA `source_schema_changed`. `counts.unknown` above 0: nothing was staged. */
+/** Throws as `Lake.merge` does. `counts.unknown` above 0: nothing was staged. */
 export async function applyLog(request: ApplyRequest, lake: Lake): Promise<AppliedTable> {
   const { base, table, signal } = request
   const schema = schemaOf(request)
   const found = base === null ? null : columnChanges(base.schema.fields, schema.columns)
   const changes = found === null ? '' : changesText(found)
-  if (found !== null) checkSchemaChange(found, request)
   const scan = base === null ? null : await lake.scan(base, {}, signal)
   const { written, counts, removed, removedFrom, operation } =
     table.isTruncated || base === null || scan === null

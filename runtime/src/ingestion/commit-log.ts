@@ -127,7 +127,6 @@ async function apply(
       base,
       table: spooled,
       primaryKey: mode.primaryKey,
-      onSchemaChange: mode.onSchemaChange,
       isFresh: settled.get(table.name) !== true,
       runId: lease.runId,
       moment,

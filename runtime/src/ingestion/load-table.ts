@@ -15,11 +15,9 @@ import {
   type WrittenData,
 } from '@sluice/iceberg'
 import type { Column, ConnectorState, TableSchema } from '@sluice/sdk'
-import { SluiceError } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
-import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
 import { type ColumnsAtFault, faultsSummary, MOMENT, READ_AT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
-import { type ColumnChanges, changesText, columnChanges } from '../materializer/source-changes.ts'
+import { changesText, columnChanges } from '../materializer/source-changes.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
 
@@ -35,7 +33,6 @@ export interface LoadRequest {
   readonly cursorColumn: string | null
   /** Null: the read began from nothing, so the rows are the whole table. */
   readonly previousState: ConnectorState | null
-  readonly onSchemaChange: SchemaChangeMode
   /** Begins a read of the key columns of every row, as the source has them now; null: rows that are gone stay. */
   readonly readKeys: (() => Promise<TableRead>) | null
   readonly runId: string
@@ -113,7 +110,6 @@ export async function loadTable(
   }
   const before = scan?.snapshotId == null ? null : scan
   const changes = before === null ? null : columnChanges(before.schema.fields, schema.columns)
-  if (changes) checkSchemaChange(changes, request)
   const merges = request.mode === 'incremental' && request.previousState !== null && !read.whole
   const { written, sweep, ...change } =
     merges && base && before
@@ -301,19 +297,4 @@ export function newestByKey(
   const columns = marks && !read.marks ? `${all}, NULL AS ${quoteName(MARKS.name)}` : all
   const by = `PARTITION BY ${primaryKey.map(quoteName).join(', ')}${order.length > 0 ? ` ORDER BY ${order.join(', ')}` : ''}`
   return `SELECT ${columns} FROM ${from} QUALIFY row_number() OVER (${by}) = 1`
-}
-
-export function checkSchemaChange(
-  changes: ColumnChanges,
-  { onSchemaChange, ref }: Pick<LoadRequest, 'onSchemaChange' | 'ref'>,
-): void {
-  const text = changesText(changes)
-  if (onSchemaChange === 'evolve' || text === '') return
-  const { added, gone, retyped } = changes
-  const names = (columns: readonly { readonly name: string }[]) => columns.map(({ name }) => name)
-  throw new SluiceError('INVALID_DATA', `the columns of ${ref.table} have changed in the source: ${text}`, {
-    code: 'source_schema_changed',
-    remedy: `inputs.yaml says on_schema_change: ${onSchemaChange}, so that nothing was read. Undo the change at the source, or deploy a version with on_schema_change: evolve that takes it over.`,
-    details: { added: names(added), removed: names(gone), retyped: names(retyped) },
-  })
 }

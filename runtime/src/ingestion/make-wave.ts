@@ -64,11 +64,11 @@ export async function makeWave(
   for (const member of waveOf(first, await deps.readersOfProducts(one.product.tenant))) {
     if (outcomes.some(({ id }) => id === member.product.id)) continue
     const reason = isHeld?.(member) === true ? WAITS : leftBecause(member, unread(member), outcomes)
-    const { outcome, error } = await outcomeFor(run, member, { reason, done: outcomes }, deps)
+    const { outcome, error, notes = [] } = await outcomeFor(run, member, { reason, done: outcomes }, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)
     await saveRunResult(deps.pool, run.lease, { products: outcomes })
-    await tell(run, outcome, deps)
+    await tell(run, outcome, notes, deps)
   }
   return { outcomes, errors }
 }
@@ -89,6 +89,8 @@ function leftBecause(
 
 interface Materialized {
   readonly outcome: ProductOutcome
+  /** What contracts of its inputs have done to its rows. */
+  readonly notes?: readonly string[]
   /** What makes the whole run a failure. */
   readonly error?: unknown
 }
@@ -105,7 +107,8 @@ async function outcomeFor(
   const { report, settle } = productProgress(deps.pool, run.lease, product, done)
   try {
     const request = { product, runId: run.lease.runId, signal: run.signal, report, ifChanged: true }
-    return { outcome: publishedOutcome(product, await deps.materialize(request)) }
+    const made = await deps.materialize(request)
+    return { outcome: publishedOutcome(product, made), notes: made.contractNotes }
   } catch (error) {
     run.signal.throwIfAborted()
     const isLeft = error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)
@@ -164,9 +167,15 @@ export function about(part: string, error: unknown): unknown {
   })
 }
 
-async function tell({ lease }: WaveRun, outcome: ProductOutcome, { pool }: WaveDeps): Promise<void> {
+async function tell(
+  { lease }: WaveRun,
+  outcome: ProductOutcome,
+  notes: readonly string[],
+  { pool }: WaveDeps,
+): Promise<void> {
   const level = { succeeded: 'info', degraded: 'warn', skipped: 'warn', failed: 'error' } as const
   const hasLosses = Object.keys(outcome.lossy_values).length > 0
   const isSame = outcome.reason?.code === UNCHANGED
+  for (const note of notes) await appendRunLog(pool, lease, 'warn', `${outcome.name}: ${note}`)
   await appendRunLog(pool, lease, isSame ? 'info' : hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
 }

@@ -3,12 +3,13 @@
 import type { EngineLimits, StorageRoom } from '@sluice/engine'
 import type { Lake, StagedCommit, TableState } from '@sluice/iceberg'
 import type { Connector, ConnectorState, DiscoveredTable, Logger } from '@sluice/sdk'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
-import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
+import type { Input, ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
+import { contractOf } from '../manifest/schema-contract.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import { type Dispensable, heedsMarks, isReadAsUsed, lacksMarkedRows } from '../materializer/raw-summary.ts'
@@ -99,12 +100,23 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   const failures = await ingestTables(run, tables, products, deps)
   const wave = await makeFollowers(run, products, failures, deps, held)
   await deps.faultPoint('ingestion.before-finish')
-  const [error] = [...failures.values(), ...wave.errors]
+  const borne = tables.filter(({ name, inputs: readers }) => readers.every((input) => bears(input, failures.get(name))))
+  for (const { name } of borne) {
+    await log(run, deps, 'warn', `${name}: it is gone; by their contracts its products go on with the rows read last`)
+  }
+  const isBorne = (name: string) => borne.some((table) => table.name === name)
+  const failed = [...failures].flatMap(([name, failure]) => (isBorne(name) ? [] : [failure]))
+  const [error] = [...failed, ...wave.errors]
   const parts = await settleParts(run, { tables, failures, wave, held }, deps.pool)
   if (error === undefined) return { products: wave.outcomes, ...parts }
   if (run.isFollowing !== true || (tables.length > 0 && failures.size === tables.length)) throw error
   await saveRunResult(deps.pool, run.lease, { products: wave.outcomes, partial: true, ...parts })
   throw ofPart(error)
+}
+
+/** Whether a product goes on with the rows that were read last: the table is gone, and its contract says so. */
+function bears(input: Input, failure: unknown): boolean {
+  return isSluiceError(failure) && failure.code === 'source_table_not_found' && contractOf(input).tables === 'freeze'
 }
 
 /** Those whose changes come by themselves. */
@@ -123,8 +135,9 @@ export async function makeFollowers(
   const followers = products.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
-  const unread = ({ manifests }: DeployedProduct) =>
-    inputTables(run, manifests).find(({ name }) => failures.has(name) || held.isTable(name))?.name ?? null
+  const isLeft = ({ name, inputs }: SourceTable) =>
+    (failures.has(name) && !inputs.every((input) => bears(input, failures.get(name)))) || held.isTable(name)
+  const unread = ({ manifests }: DeployedProduct) => inputTables(run, manifests).find(isLeft)?.name ?? null
   return makeWave(run, followers, { unread, isHeld: ({ product }) => held.isProduct(product.id), done: [] }, deps)
 }
 
@@ -348,7 +361,6 @@ async function loadSource(
         primaryKey,
         cursorColumn,
         previousState: state,
-        onSchemaChange: mode.onSchemaChange,
         readKeys: sweeps ? () => readKeys(connector, table, mode, signal) : null,
         runId: lease.runId,
         moment: moment?.name ?? null,

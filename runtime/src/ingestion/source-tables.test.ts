@@ -144,15 +144,4 @@ describe('how a table is read', () => {
     assert.ok(table)
     assert.deepEqual(readMode(table, found([], null)).mode, 'incremental')
   })
-
-  it('treats changes of the schema as its strictest reader does', () => {
-    const modes = (...list: readonly Input['onSchemaChange'][]) =>
-      mode(
-        list.map((onSchemaChange) => ({ onSchemaChange })),
-        found([], null),
-      ).onSchemaChange
-    assert.equal(modes('evolve', 'freeze'), 'freeze')
-    assert.equal(modes('freeze', 'fail', 'evolve'), 'fail')
-    assert.equal(modes('evolve'), 'evolve')
-  })
 })

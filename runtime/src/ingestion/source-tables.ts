@@ -1,7 +1,7 @@
 /** Which tables of a connection are read, and how: what the deployed products ask for, taken together. */
 import { type Connector, type DiscoveredTable, SluiceError } from '@sluice/sdk'
 import { isNamed, qualified } from '../manifest/context.ts'
-import type { DeleteMode, Input, SchemaChangeMode } from '../manifest/manifest-set.ts'
+import type { DeleteMode, Input } from '../manifest/manifest-set.ts'
 
 export interface SourceTable {
   readonly schema: string
@@ -46,7 +46,6 @@ export interface ReadMode {
   readonly reason: string
   readonly cursorColumn: string | null
   readonly primaryKey: readonly string[]
-  readonly onSchemaChange: SchemaChangeMode
   /** How rows that are gone are found: `implied` by reading all that there are, told by the `log`. */
   readonly deletes: DeleteMode | 'implied' | 'log'
   /** Why they are left unseen; null where they are not. */
@@ -78,23 +77,16 @@ export function readMode(
       remedy: 'Name a cursor_column and a primary_key in inputs.yaml, or use mode: full.',
     })
   }
-  const onSchemaChange = strictest(table.inputs)
   if (!incremental) {
     const lacks = primaryKey.length === 0 ? 'no primary key' : 'no column that grows with every change'
     const reason = full ? `the input "${full.name}" asks for it` : `the table has ${lacks}`
     const whole = { cursorColumn: null, primaryKey: [], deletes: 'implied', deletesReason: null } as const
-    return { mode: 'full', reason, onSchemaChange, ...whole }
+    return { mode: 'full', reason, ...whole }
   }
   const reason = needsIncremental
     ? `the input "${needsIncremental.name}" asks for it`
     : `the table has a primary key, and ${cursorColumn} grows with every change`
-  return { mode: 'incremental', reason, cursorColumn, primaryKey, onSchemaChange, ...deletesOf(table.inputs) }
-}
-
-/** What becomes of rows whose columns have changed, for everybody who reads the table. */
-export function strictest(inputs: readonly Input[]): SchemaChangeMode {
-  const modes = ['fail', 'freeze', 'evolve'] as const
-  return modes.find((mode) => inputs.some((input) => input.onSchemaChange === mode)) ?? 'evolve'
+  return { mode: 'incremental', reason, cursorColumn, primaryKey, ...deletesOf(table.inputs) }
 }
 
 /** By choice alone, and for everybody who reads the table but for one who wants it whole. */
@@ -104,7 +96,7 @@ export function isReadByLog({ inputs }: Pick<SourceTable, 'inputs'>): boolean {
 
 /** By the key that the source enforces: its log finds rows by no other. */
 function byLog(
-  { name, inputs }: Pick<SourceTable, 'name' | 'inputs'>,
+  { name }: Pick<SourceTable, 'name'>,
   { primaryKey }: Pick<DiscoveredTable, 'primaryKey'>,
   asks: Input,
 ): ReadMode {
@@ -115,8 +107,7 @@ function byLog(
     })
   }
   const reason = `the input "${asks.name}" asks for it`
-  const onSchemaChange = strictest(inputs)
-  return { mode: 'cdc', reason, cursorColumn: null, primaryKey, onSchemaChange, deletes: 'log', deletesReason: null }
+  return { mode: 'cdc', reason, cursorColumn: null, primaryKey, deletes: 'log', deletesReason: null }
 }
 
 function deletesOf(inputs: readonly Input[]): Pick<ReadMode, 'deletes' | 'deletesReason'> {

@@ -9,6 +9,7 @@ import type { ComputeFile } from './files/compute.ts'
 import type { ComputeManifest, Input, OutputColumn } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
 import { isFault, readSchedule } from './schedule.ts'
+import { distributedRefusals } from './schema-contract.ts'
 
 /** The other files that the transform stands between; null where one could not be read. */
 export interface TransformContext {
@@ -65,12 +66,17 @@ function distributedFindings(
     const message = 'this deployment has no Trino for transforms'
     return [{ manifest: 'compute', path: ['engine'], message, hint: 'Set compute.trino, or use auto or embedded.' }]
   }
-  return (['memory', 'threads'] as const)
+  const refused = distributedRefusals(inputs?.value ?? []).map((message): Finding => {
+    const hint = 'Write evolve, freeze or fail in its schema_contract, or engine: embedded.'
+    return { manifest: 'compute', path: ['engine'], message, hint }
+  })
+  const unused = (['memory', 'threads'] as const)
     .filter((name) => resources?.[name] !== undefined)
-    .map((name) => {
+    .map((name): Finding => {
       const message = 'is not used by the distributed engine'
       return { manifest: 'compute', path: ['resources', name], message, hint: 'Remove it.', warning: true }
     })
+  return [...refused, ...unused]
 }
 
 interface ScheduleDraft {

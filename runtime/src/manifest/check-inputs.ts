@@ -9,6 +9,7 @@ import type { InputFields } from './files/inputs.ts'
 import type { Archetype, Input } from './manifest-set.ts'
 import { nameRefusal, sourceColumnsRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
+import { contractFindings } from './schema-contract.ts'
 
 export interface InputsDraft {
   /** The usable ones. */
@@ -65,6 +66,7 @@ function normalised(fields: InputFields): Input | null {
     columns: fields.columns ?? null,
     where: fields.where ?? null,
     onSchemaChange: fields.on_schema_change ?? 'evolve',
+    ...(fields.schema_contract === undefined ? {} : { schemaContract: fields.schema_contract }),
     // The log tells them.
     ...(fields.mode === 'cdc' ? {} : { deletes: fields.deletes ?? 'key_sweep' }),
     ...(fields.deletes_reason === undefined ? {} : { deletesReason: fields.deletes_reason }),
@@ -96,6 +98,7 @@ const OF_SOURCES = [
   'deletes',
   'deletes_reason',
   'on_schema_change',
+  'schema_contract',
 ] as const
 
 function productFindings(
@@ -163,7 +166,7 @@ function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
   }
   const refusal = value.table === undefined ? null : lakeNameRefusal(rawTableName(value.table))
   if (refusal !== null) say('table', `the name ${refusal}, and the lake keeps the table under it`, VIEW_HINT)
-  findings.push(...deleteFindings(path, value))
+  findings.push(...deleteFindings(path, value), ...contractFindings(path, value))
   return findings
 }
 

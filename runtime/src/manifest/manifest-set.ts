@@ -4,6 +4,7 @@ import type { DELETE_MODES, INPUT_EPOCHS, INPUT_MODES, SCHEMA_CHANGE_MODES } fro
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
 import type { COMPARED_METRICS, DIMENSIONS, METRICS, ON_ERROR, SENSITIVITIES, SEVERITIES } from './files/quality.ts'
+import type { ContractKind, ContractWord } from './files/schema-contract.ts'
 import type { JsonObject } from './problem.ts'
 
 /**
@@ -57,7 +58,9 @@ export interface Input {
   readonly columns: readonly string[] | null
   /** Tenant SQL, one boolean expression. */
   readonly where: string | null
+  /** For each kind of change that `schemaContract` says nothing of. */
   readonly onSchemaChange: SchemaChangeMode
+  readonly schemaContract?: Readonly<Partial<Record<ContractKind, ContractWord>>>
   /** Absent: of a version deployed before there was this choice. Rows that are gone stay, as they did then. */
   readonly deletes?: DeleteMode
   /** Why they may stay: with `unseen`, and with nothing else. */

@@ -42,6 +42,13 @@ export const RECIPE = 'sluice.recipe'
 export const INPUTS = 'sluice.inputs'
 /** Values that lost something by the cast to their column's type, by column; of the clear table alone. */
 export const LOST = 'sluice.lost'
+/** There where the rows are made of inputs that do not lie in the lake as they were: their contracts have changed them. */
+export const HELD = 'sluice.held'
+
+/** Whether some of them are files of their own. */
+export function isHeld(inputs: readonly InputState[]): boolean {
+  return inputs.some(({ held }) => held?.isWritten === true)
+}
 
 const MAX_INPUTS = 50
 
@@ -57,12 +64,15 @@ export function recipeOf(
   { inputs, compute, output }: Pick<ManifestSet, 'inputs' | 'compute' | 'output'>,
   { variant, masks, schema }: VariantPlan,
   keys: readonly MaskKey[],
+  read: readonly Pick<InputState, 'terms'>[],
 ): string {
   const fingerprints = keys.map(({ classification, innerPad }) => [
     classification,
     createHash('sha256').update('sluice.recipe').update(innerPad).digest('base64'),
   ])
-  const told = JSON.stringify([FORMAT, inputs, compute, output, variant, masks, schema, fingerprints])
+  const terms = read.map((one) => one.terms?.text ?? null)
+  const held = terms.some((text) => text !== null) ? [terms] : []
+  const told = JSON.stringify([FORMAT, inputs, compute, output, variant, masks, schema, fingerprints, ...held])
   return createHash('sha256').update(told).digest('base64url').slice(0, 22)
 }
 
@@ -117,7 +127,7 @@ export async function changedRows(
 ): Promise<ChangedRows | null> {
   const { manifests, inputs } = request
   if (!request.takesDeletes || !takesRows(manifests)) return null
-  if (inputs.some(({ marked = [] }) => marked.length > 0)) return null
+  if (inputs.some(({ marked = [] }) => marked.length > 0) || isHeld(inputs)) return null
   const { fewRows = FEW_ROWS } = request
   const last = await lastEpoch(request, deps.lake)
   if (last === null || Math.max(last.rows, ...inputs.map(({ state }) => state.rowCount)) <= fewRows) return null
@@ -223,7 +233,8 @@ async function lastEpoch(request: MergeableRequest, lake: Lake): Promise<LastEpo
     if (plan.schema.primaryKey.length === 0) continue
     const base = await lake.load(lakeTable(request.tenant, request.domain, request.product, plan.variant), { signal })
     const summary = base && newestSummary(base, lake)
-    if (!base || summary?.[RECIPE] !== recipeOf(manifests, plan, keys)) continue
+    if (!base || summary?.[RECIPE] !== recipeOf(manifests, plan, keys, request.inputs)) continue
+    if (summary[HELD] !== undefined) return null
     bases.set(plan.variant, base)
     origins.push([summary['sluice.epoch'], summary[INPUTS] ?? ''])
     if (plan.variant !== 'clear') continue

@@ -5,7 +5,7 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import type { Product } from '../registry/products.ts'
-import { findVersion, type JudgedColumns } from '../registry/versions.ts'
+import { findVersion, type HeldShapes, type JudgedColumns } from '../registry/versions.ts'
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { planVariants, type VariantPlan } from './variants.ts'
 
@@ -17,6 +17,7 @@ export interface Deployed {
   readonly variants: readonly VariantPlan[]
   /** As of `ProductVersion`. */
   readonly judgedColumns: JudgedColumns | null
+  readonly heldShapes: HeldShapes | null
 }
 
 export interface DeployedDeps {
@@ -35,8 +36,8 @@ export async function deployedVersion(product: Product, version: string | null, 
     })
   }
   const variants = planVariants(kept.normalised.output, await deps.grants(product.id), deps.rules)
-  const { version: name, digest, normalised: manifests, judgedColumns } = kept
-  return { version: name, digest, manifests, variants, judgedColumns }
+  const { version: name, digest, normalised: manifests, judgedColumns, heldShapes } = kept
+  return { version: name, digest, manifests, variants, judgedColumns, heldShapes }
 }
 
 export interface MaskKeyDeps {

@@ -16,7 +16,8 @@ import { latestEpoch, type Materialization } from '../registry/materializations.
 import { PRODUCTS } from '../registry/product-sources.ts'
 import type { Product } from '../registry/products.ts'
 import { tableReads } from '../registry/run-progress.ts'
-import type { JudgedColumns } from '../registry/versions.ts'
+import type { HeldShapes, JudgedColumns } from '../registry/versions.ts'
+import { contractTerms } from './contract-terms.ts'
 import { type LakeState, stateOfScan } from './lake-state.ts'
 import { lacksValues, MOMENT, markedUsed, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
 import { changesSince } from './source-changes.ts'
@@ -63,6 +64,8 @@ export interface InputDeps {
   readonly lake: Lake
   /** Of inputs that are tables: others are not there. Absent or null: whichever they have. */
   readonly judgedColumns?: JudgedColumns | null
+  /** What contracts hold inputs to. Absent or null: as of an input that is not there, to what its table has now. */
+  readonly heldShapes?: HeldShapes | null
   /** Throws PERMISSION `input_forbidden` where it may not be read any more. */
   upstreamOf(input: Input): Promise<UpstreamAccess>
 }
@@ -75,13 +78,14 @@ interface KeptInput {
 
 /**
  * The inputs as they lie in the lake now, all of one instant: of tables that were committed together none is seen without the
- * others. Throws CONFLICT `input_not_ingested`, `inputs_of_several_waves`, PERMISSION `input_forbidden`.
+ * others. Throws CONFLICT `input_not_ingested`, `inputs_of_several_waves`, PERMISSION `input_forbidden`, and
+ * INVALID_DATA `source_schema_changed`.
  */
 export async function readInputs(
   product: Product,
   manifests: ManifestSet,
   signal: AbortSignal,
-  { lake, pool, judgedColumns, upstreamOf }: InputDeps,
+  { lake, pool, judgedColumns, heldShapes, upstreamOf }: InputDeps,
 ): Promise<readonly InputState[]> {
   const upstreams = await Promise.all(
     manifests.inputs.map((input) => (input.connection === PRODUCTS ? upstreamOf(input) : null)),
@@ -127,7 +131,12 @@ export async function readInputs(
       const summary: Scan['summary'] = scan === null || connection === null ? {} : scan.summary
       if (state && lacksValues(summary, manifests, input)) throw inputLacksValues(input)
       if (state) {
+        const shape = heldShapes?.[input.name] ?? whole.columns
+        const terms = contractTerms(input, manifests, shape, state, whole.columns)
         return {
+          ...(terms === null ? {} : { terms }),
+          ...(connection === null ? {} : { connectionId: connection.id }),
+          shape,
           input,
           state,
           table: tables[index] as TableRef,

@@ -4,6 +4,7 @@ import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { takesAnyShape } from '../manifest/schema-contract.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
 import type { Learned } from '../quality/teaching.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
@@ -21,6 +22,7 @@ import {
   reserveEpoch,
 } from '../registry/materializations.ts'
 import { type Product, pauseOf } from '../registry/products.ts'
+import { noteHeldShapes } from '../registry/versions.ts'
 import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './awaited-deployment.ts'
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
@@ -46,6 +48,8 @@ export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKey
   learned(product: Product, manifests: ManifestSet, inputs: NewMaterialization['inputs']): Promise<Learned>
   /** For the epochs to come. */
   keepProfiles(tx: pg.PoolClient, materialization: Materialization, profiles: Prepared['profiles']): Promise<void>
+  /** Rows of the inputs that their contracts put aside, in place of those of the epoch before. */
+  keepAside(tx: pg.PoolClient, product: Product, runId: string, inputs: readonly InputState[]): Promise<void>
   /**
    * That the run makes the product, for whoever is told of runs; before its work, and again where it is taken up. Null: the
    * version is not known.
@@ -80,6 +84,8 @@ export interface MaterializeResult {
   readonly stores: readonly StoreOutcome[]
   /** Rows that checks put aside; null where not everybody may know what those look at. */
   readonly quarantined: number | null
+  /** What contracts of inputs have done to the rows of this epoch, in words; none where the epoch was there before. */
+  readonly contractNotes: readonly string[]
 }
 
 /**
@@ -93,11 +99,13 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
     // What was brought back after it, or merged since, is not what was to be left.
     const isToDo = committed === null || (request.erased && !(await isAsWritten(product, committed, deps)))
-    const materialization = isToDo ? await commitNewEpoch(request, deps) : committed
+    const contractNotes: string[] = []
+    const materialization = isToDo ? await commitNewEpoch(request, contractNotes, deps) : committed
     if (request.erased) await forgetBefore(product, materialization, signal, deps)
     const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
     const stores = await syncEndpoints(product, signal, deps, report)
-    return { materialization, stores, quarantined: await openlyQuarantined(product, materialization, deps) }
+    const quarantined = await openlyQuarantined(product, materialization, deps)
+    return { materialization, stores, quarantined, contractNotes }
   })
 }
 
@@ -112,7 +120,11 @@ export async function openlyQuarantined(
   return open.length === deciding.length ? (counts['quarantined'] ?? 0) : null
 }
 
-async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps): Promise<Materialization> {
+async function commitNewEpoch(
+  request: MaterializeRequest,
+  contractNotes: string[],
+  deps: MaterializeDeps,
+): Promise<Materialization> {
   const { product, signal } = request
   const pause = await pauseOf(deps.pool, product.id)
   const paused = pause ?? (await pauseIfOutdated(product, deps))
@@ -127,6 +139,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
     pool: deps.pool,
     lake: deps.lake,
     judgedColumns: deployed.judgedColumns,
+    heldShapes: deployed.heldShapes,
     upstreamOf: (input) => deps.upstreamOf(product, deployed.version, input),
   })
   const keys = await keysFor(product.tenant, deployed.variants, deps)
@@ -198,6 +211,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
     },
     { signal },
   )
+  contractNotes.push(...prepared.inputs.flatMap(({ held }) => held?.notes ?? []))
   await noteEpoch(product, materialization, prepared.commits, deps)
   await deps.faultPoint('materializer.after-commit')
   return materialization
@@ -223,6 +237,8 @@ async function commitEpoch(
   })
   await deps.keepViolations(tx, materialization, prepared.violations)
   await deps.keepProfiles(tx, materialization, prepared.profiles)
+  await deps.keepAside(tx, product, record.runId as string, prepared.inputs)
+  await noteShapes(tx, product.id, deployed, prepared.inputs)
   await expectStores(tx, product, deployed)
   await deps.announce(tx, product, materialization)
   return materialization
@@ -268,9 +284,29 @@ function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: read
 }
 
 /** What kept a row out of the whole table may be any of its columns; what kept it out of the product is one that this uses. */
-export function carriedInput({ input, state, rejected, used, leftOut = 0 }: InputState): CarriedInput {
+export function carriedInput({ input, state, rejected, used, terms, leftOut = 0 }: InputState): CarriedInput {
   const all = state.columns.map(({ name }) => name)
-  return { input, columns: rejected === 0 ? (used ?? all) : all, rejected: rejected + leftOut }
+  const judged = terms === undefined ? [] : [...terms.rows.map(({ column }) => column), ...terms.retyped.map(nameOf)]
+  const columns = [...new Set([...(rejected === 0 ? (used ?? all) : all), ...judged])]
+  return { input, columns, rejected: rejected + leftOut }
+}
+
+const nameOf = ({ name }: { readonly name: string }): string => name
+
+/** Of inputs that a contract holds to a shape and of which none was known when the version was deployed: the one they have now. */
+async function noteShapes(
+  tx: pg.PoolClient,
+  productId: string,
+  { version, manifests, heldShapes }: Deployed,
+  inputs: readonly InputState[],
+): Promise<void> {
+  const held = new Set(manifests.inputs.filter((input) => !takesAnyShape(input)).map(nameOf))
+  const found = inputs.flatMap(({ input: { name }, shape }) =>
+    shape !== undefined && held.has(name) && heldShapes?.[name] === undefined
+      ? [[name, shape.map(({ name: column, type, nullable }) => ({ name: column, type, nullable }))] as const]
+      : [],
+  )
+  if (found.length > 0) await noteHeldShapes(tx, productId, version, Object.fromEntries(found))
 }
 
 function qualityOf(checks: Prepared['checks']): Pick<NewMaterialization, 'quality' | 'qualityScore'> {

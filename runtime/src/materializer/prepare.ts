@@ -16,8 +16,10 @@ import {
   type ChangedRows,
   changedRows,
   FEW_ROWS,
+  HELD,
   INPUTS,
   inputsText,
+  isHeld,
   LOST,
   type MergeableRequest,
   mergeChanged,
@@ -26,6 +28,7 @@ import {
 } from './changed-rows.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
 import { type ErasedKey, keyCondition } from './erasure.ts'
+import { heldInputs } from './held-inputs.ts'
 import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
@@ -120,7 +123,8 @@ export async function prepare(request: PrepareRequest, deps: PrepareDeps): Promi
 
 async function prepareIn(directory: string, asked: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
   const { manifests, ownLimits, signal } = asked
-  const inputs = await withoutMarkedRows(asked.inputs, manifests, { engine: deps.engine, ownLimits, directory, signal })
+  const own = { engine: deps.engine, ownLimits, directory, signal }
+  const inputs = await heldInputs(await withoutMarkedRows(asked.inputs, manifests, own), manifests, own)
   const request = { ...asked, inputs }
   const transform: TransformDeps = {
     tenant: request.tenant,
@@ -458,7 +462,8 @@ function summaryOf(
     'sluice.variant': variant.variant,
     // Of raw tables, whose own snapshots name the source's cursor: a twin's readers may not know that.
     [INPUTS]: inputsText(request.inputs),
-    [RECIPE]: recipeOf(request.manifests, variant, request.keys),
+    [RECIPE]: recipeOf(request.manifests, variant, request.keys, request.inputs),
+    ...(isHeld(request.inputs) ? { [HELD]: 'true' } : {}),
     ...(variant.masks.length === 0 && Object.keys(lost).length > 0 ? { [LOST]: JSON.stringify(lost) } : {}),
     [MASKED_COLUMNS]: maskedColumns(variant),
   }

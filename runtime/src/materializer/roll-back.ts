@@ -55,7 +55,8 @@ export async function rollBack(request: RollbackRequest, deps: MaterializeDeps):
     const materialization = committed ?? (await commitOldContent(request, deps))
     const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
     const stores = await syncEndpoints(product, signal, deps, report)
-    return { materialization, stores, quarantined: await openlyQuarantined(product, materialization, deps) }
+    const quarantined = await openlyQuarantined(product, materialization, deps)
+    return { materialization, stores, quarantined, contractNotes: [] }
   })
 }
 

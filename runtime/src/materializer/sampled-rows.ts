@@ -10,6 +10,7 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { type Check, type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
 import type { ViolatingRows } from '../registry/violating-rows.ts'
+import { heldInputs } from './held-inputs.ts'
 import { stateTable } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
@@ -96,7 +97,8 @@ async function sampleIn(directory: string, request: SampleRequest, deps: SampleD
   const { engine } = deps
   const inputRows = (await isRowWise(request, engine)) ? SAMPLED_ROWS : null
   if (inputRows === null) await refuseLarge(request.inputs, deps.lake, signal)
-  const inputs = await withoutMarkedRows(request.inputs, manifests, { engine, ownLimits: limits, directory, signal })
+  const own = { engine, ownLimits: limits, directory, signal }
+  const inputs = await heldInputs(await withoutMarkedRows(request.inputs, manifests, own), manifests, own)
   const transform: TransformDeps = {
     tenant,
     engine,

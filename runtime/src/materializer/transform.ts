@@ -18,8 +18,11 @@ import type { DistributedCompute } from '../compute/distributed.ts'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { PRODUCTS } from '../registry/product-sources.ts'
+import type { HeldColumn } from '../registry/versions.ts'
+import type { ContractTerms } from './contract-terms.ts'
 import { keyViolations } from './difference.ts'
 import { distributedRows } from './distributed-rows.ts'
+import type { Held } from './held-inputs.ts'
 import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
 import { type ColumnChanges, withSourceChanges } from './source-changes.ts'
 import { stagedColumns } from './staged-columns.ts'
@@ -73,6 +76,14 @@ export interface InputState {
   readonly changes?: ColumnChanges
   /** Which rows of sources and products it is made of, by their names. */
   readonly restsOn?: Readonly<Record<string, string>>
+  /** Of the connection that it is read from. */
+  readonly connectionId?: string
+  /** The columns that its contract holds it to. */
+  readonly shape?: readonly HeldColumn[]
+  /** What the contract asks of the table as it is; absent: nothing. */
+  readonly terms?: ContractTerms
+  /** What that came to. */
+  readonly held?: Held
   /** Of a product. */
   readonly upstream?: { readonly productId: string; readonly epoch: number }
 }

@@ -38,7 +38,8 @@ export async function isUnchanged(
     const table = await lake.load(lakeTable(product.tenant, product.domain, product.name, plan.variant), { signal })
     const summary = table && newestSummary(table, lake)
     const isOfNewest = summary?.['sluice.epoch'] === String(newest.epoch)
-    if (!isOfNewest || summary[INPUTS] !== made || summary[RECIPE] !== recipeOf(manifests, plan, keys)) return false
+    if (!isOfNewest || summary[INPUTS] !== made || summary[RECIPE] !== recipeOf(manifests, plan, keys, inputs))
+      return false
   }
   return true
 }

@@ -48,6 +48,7 @@ import { webhooks } from './migrations/087-webhooks.ts'
 import { erasures } from './migrations/088-erasures.ts'
 import { followsTables } from './migrations/090-follows.ts'
 import { previews } from './migrations/092-previews.ts'
+import { schemaContracts } from './migrations/094-schema-contracts.ts'
 import { comparedDeployments } from './migrations/095-compared-deployments.ts'
 
 /**
@@ -106,6 +107,7 @@ export const registryMigrations: MigrationList = {
     erasures,
     followsTables,
     previews,
+    schemaContracts,
     comparedDeployments,
   ],
 }

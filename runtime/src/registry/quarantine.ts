@@ -71,7 +71,7 @@ export async function saveQuarantine(
   const rows = read.rows.slice(-MAX_QUARANTINED.rows)
   const place = [connectionId, table] as const
   if (whole) {
-    const statement = 'delete from quarantined_rows where connection_id = $1 and table_name = $2'
+    const statement = 'delete from quarantined_rows where connection_id = $1 and table_name = $2 and product_id is null'
     await change(tx, 'emptying a quarantine', statement, place)
   }
   if (rows.length === 0) return
@@ -80,7 +80,8 @@ export async function saveQuarantine(
   await change(
     tx,
     'emptying a quarantine',
-    'delete from quarantined_rows where connection_id = $1 and table_name = $2 and key_digest = any ($3::bytea[])',
+    `delete from quarantined_rows
+     where connection_id = $1 and table_name = $2 and product_id is null and key_digest = any ($3::bytea[])`,
     [...place, digests.filter((digest) => digest !== null)],
   )
   const ids = rows.map(() => newId('qrn'))
@@ -113,7 +114,7 @@ export async function saveQuarantine(
     `delete from quarantined_rows where id in (
        select id from (
          select id, row_number() over newest as place, sum(coalesce(octet_length(sealed), 0)) over newest as bytes
-         from quarantined_rows where connection_id = $1 and table_name = $2
+         from quarantined_rows where connection_id = $1 and table_name = $2 and product_id is null
          window newest as (order by created_at desc, id desc)) q
        where place > $3 or bytes > $4)`,
     [...place, MAX_QUARANTINED.rows, MAX_QUARANTINED.bytes],
@@ -183,7 +184,12 @@ export async function quarantineKey(db: Queryable, masters: MasterKeys, tenant: 
   return Buffer.from(hkdfSync('sha256', key, tenant, 'quarantine', KEY_BYTES))
 }
 
-function digestOf(key: Buffer, connectionId: string, table: string, row: NonNullable<RefusedRow['key']>): Buffer {
+export function digestOf(
+  key: Buffer,
+  connectionId: string,
+  table: string,
+  row: NonNullable<RefusedRow['key']>,
+): Buffer {
   const entries = Object.entries(row).toSorted(([a], [b]) => (a < b ? -1 : 1))
   return createHmac('sha256', key)
     .update(JSON.stringify([connectionId, table, entries]))

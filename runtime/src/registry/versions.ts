@@ -2,10 +2,10 @@
  * A product's manifests: the draft that was uploaded last, and the versions that were deployed. The registry keeps the
  * texts as they came and what they mean as JSON; of the latter's shape it knows where the columns are.
  */
-import { SluiceError } from '@sluice/sdk'
+import { type LogicalType, SluiceError } from '@sluice/sdk'
 import type { Level, Principal } from '../flow.ts'
 import type { Actor } from './actor.ts'
-import { json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 /** The six YAML texts by file name without extension. */
 export type ManifestTexts = Readonly<Record<string, string>>
@@ -48,6 +48,16 @@ export type VersionUpstreams = Readonly<Record<string, VersionUpstream>>
 /** By alias of an input that is a table, the columns that it had when the version was judged: no others are read for it. */
 export type JudgedColumns = Readonly<Record<string, readonly string[]>>
 
+/** A column of an input's table as the version is held to it. */
+export interface HeldColumn {
+  readonly name: string
+  readonly type: LogicalType
+  readonly nullable: boolean
+}
+
+/** By alias of an input, the columns of its table when the version was deployed. */
+export type HeldShapes = Readonly<Record<string, readonly HeldColumn[]>>
+
 export interface ProductVersion<Normalised = unknown> extends ManifestRecord<Normalised> {
   readonly version: string
   readonly deployedBy: Actor
@@ -58,6 +68,8 @@ export interface ProductVersion<Normalised = unknown> extends ManifestRecord<Nor
   readonly upstreams: VersionUpstreams | null
   /** Null: whichever the inputs have. */
   readonly judgedColumns: JudgedColumns | null
+  /** Of inputs whose contract holds them to a shape, where it was known. */
+  readonly heldShapes: HeldShapes | null
 }
 
 /** What a version's columns depend on counts, and not only what they are computed from. */
@@ -66,7 +78,7 @@ export const JUDGED_BY_INFLUENCE = 'influence'
 const CONTENT = 'product_id as "productId", manifests, normalised, digest'
 const DRAFT_COLUMNS = `${CONTENT}, warnings, uploaded_by as "uploadedBy", uploaded_at as "uploadedAt"`
 const VERSION_COLUMNS = `${CONTENT}, version, deployed_by as "deployedBy", deployed_at as "deployedAt",
-  judged_by as "judgedBy", upstreams, judged_columns as "judgedColumns"`
+  judged_by as "judgedBy", upstreams, judged_columns as "judgedColumns", held_shapes as "heldShapes"`
 
 export interface NewDraft extends ManifestRecord {
   readonly warnings: readonly unknown[]
@@ -111,6 +123,7 @@ export interface NewVersion extends ManifestRecord {
   readonly origins?: unknown
   readonly upstreams?: VersionUpstreams | null
   readonly judgedColumns?: JudgedColumns | null
+  readonly heldShapes?: HeldShapes | null
 }
 
 /**
@@ -122,10 +135,10 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
     tx,
     'storing the version',
     `insert into product_versions as v (product_id, version, manifests, normalised, digest, deployed_by, judged_by, origins,
-       upstreams, judged_columns)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+       upstreams, judged_columns, held_shapes)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
      on conflict (product_id, version) do update set judged_by = excluded.judged_by, origins = excluded.origins,
-       upstreams = excluded.upstreams, judged_columns = excluded.judged_columns
+       upstreams = excluded.upstreams, judged_columns = excluded.judged_columns, held_shapes = excluded.held_shapes
        where v.digest = excluded.digest
      returning ${VERSION_COLUMNS}`,
     [
@@ -139,6 +152,7 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
       json(version.origins ?? null),
       json(version.upstreams ?? null),
       json(version.judgedColumns ?? null),
+      json(version.heldShapes ?? null),
     ],
   )
   if (kept) return kept
@@ -147,6 +161,21 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
     remedy: 'Deploy the changed manifests under a new version.',
     details: { version: version.version },
   })
+}
+
+/** Of inputs whose shape was not known when the version was deployed. */
+export async function noteHeldShapes(
+  tx: Transaction,
+  productId: string,
+  version: string,
+  shapes: HeldShapes,
+): Promise<void> {
+  await change(
+    tx,
+    'keeping the columns of inputs',
+    `update product_versions set held_shapes = $3::jsonb || coalesce(held_shapes, '{}'::jsonb) where product_id = $1 and version = $2`,
+    [productId, version, json(shapes)],
+  )
 }
 
 export function findVersion<Normalised = unknown>(

@@ -1,6 +1,7 @@
 /** What answers look like: the schemas of resources, for the OpenAPI document. Members may be added, never taken away. */
 import { type TSchema, Type } from 'typebox'
 import { COMPARED_METRICS, METRICS } from '../../manifest/files/quality.ts'
+import { CONTRACT_WORDS } from '../../manifest/files/schema-contract.ts'
 import { NOTICE_KINDS } from '../../operations/products/product-notices.ts'
 import { RUN_STATES, RUN_TRIGGERS } from '../../registry/runs.ts'
 import { CATCH_UPS, SKIP_REASONS } from '../../registry/schedules.ts'
@@ -373,6 +374,8 @@ const deleteMode = () =>
     description: 'How rows that are gone from the source are found. Implied: all are read.',
   })
 
+const contractWord = oneOf(CONTRACT_WORDS)
+
 /** How an input is read. */
 const InputRead = Type.Object({
   input: text(),
@@ -384,6 +387,12 @@ const InputRead = Type.Object({
   deletes: deleteMode(),
   deletes_reason: nullable(text('Why they are left unseen.')),
   read_at: nullable(time()),
+  schema_contract: Type.Optional(
+    Type.Object(
+      { tables: contractWord, columns: contractWord, types: contractWord, nullability: contractWord },
+      { description: 'What becomes of the product when its source changes. Absent of an input that is a product.' },
+    ),
+  ),
 })
 
 export const ProductDetail = Type.Object(

@@ -21,7 +21,7 @@ import { ChangeSpool, type SpooledTable } from '../change-spool.ts'
 import type { LogHooks } from '../ingest-log.ts'
 import { takesIncrements } from '../load-table.ts'
 import type { IngestionDeps, IngestionRun } from '../run-ingestion.ts'
-import { type SourceTable, strictest, tableNotFound } from '../source-tables.ts'
+import { type SourceTable, tableNotFound } from '../source-tables.ts'
 import { readChanges } from './changes.ts'
 import { type PushTable, pushTables } from './settings.ts'
 
@@ -139,7 +139,6 @@ async function commitPiece(taking: Taking, piece: Piece): Promise<AppliedTable> 
       base,
       table: piece.spooled,
       primaryKey: settings.primaryKey,
-      onSchemaChange: strictest(table.inputs),
       isFresh: false,
       runId: lease.runId,
       moment: null,

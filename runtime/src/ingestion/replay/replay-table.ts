@@ -10,7 +10,6 @@ import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { faultsSummary, ROWS_REJECTED } from '../../materializer/raw-summary.ts'
-import { columnChanges } from '../../materializer/source-changes.ts'
 import { checkSource, isOfSource } from '../../registry/connections.ts'
 import { fenced } from '../../registry/fences.ts'
 import {
@@ -22,7 +21,7 @@ import {
 } from '../../registry/quarantine-replay.ts'
 import { checkRun } from '../../registry/run-claims.ts'
 import { saveTableProgress } from '../../registry/run-progress.ts'
-import { asRaw, checkSchemaChange, keepsTypes, takesIncrements, unlikeKeys } from '../load-table.ts'
+import { asRaw, keepsTypes, takesIncrements, unlikeKeys } from '../load-table.ts'
 import type { TableRead } from '../read-table.ts'
 import { chosen, type IngestionDeps, type IngestionRun, readKeys } from '../run-ingestion.ts'
 import { type ReadMode, readMode, type SourceTable } from '../source-tables.ts'
@@ -118,8 +117,6 @@ async function targetOf({ run, table, description }: ReplayRequest, deps: Ingest
   const scan = await deps.lake.scan(base, {}, signal)
   if (!isOfSource(scan.summary, connection)) throw replayUnsupported(table.name, 'unread')
   const schema = { columns: description.columns.map(asRaw(primaryKey)), primaryKey }
-  const changes = columnChanges(base.schema.fields, schema.columns)
-  checkSchemaChange(changes, { onSchemaChange: mode.onSchemaChange, ref })
   // What is compared is to be of one type in both.
   const compared = [...primaryKey, cursorColumn]
   const isComparable = (name: string) =>

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { SchemaContractFields } from './schema-contract.ts'
 import { closed, header, MANIFEST_LIMITS, oneOf, pattern, text } from './shape.ts'
 
 export const INPUT_MODES = ['full', 'incremental', 'cdc'] as const
@@ -62,8 +63,12 @@ export const InputFields = closed({
   ),
   deletes_reason: Type.Optional(text('Why rows that are gone may stay: with deletes unseen.', 500)),
   on_schema_change: Type.Optional(
-    oneOf(SCHEMA_CHANGE_MODES, 'What happens when the source table changes. Default: evolve.'),
+    oneOf(
+      SCHEMA_CHANGE_MODES,
+      'What becomes of the product when the source changes, whatever the kind of change; schema_contract tells them apart. Default: evolve.',
+    ),
   ),
+  schema_contract: Type.Optional(SchemaContractFields),
 })
 
 export const InputsFile = closed(

@@ -135,6 +135,7 @@ export function versionOf(
     origins: judged.strict,
     upstreams: keptUpstreams(call, manifests, upstreams),
     judgedColumns: judged.inputs,
+    heldShapes: judged.shapes,
     productId,
     version: plan.version,
     manifests: texts,

@@ -3,11 +3,11 @@ import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { readingOf } from '../../quality/check-readings.ts'
 import type { CheckReading } from '../../quality/verdict.ts'
-import type { JudgedColumns as KeptColumns } from '../../registry/versions.ts'
+import type { HeldShapes, JudgedColumns as KeptColumns } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { seesCheck } from '../products/visible-quality.ts'
 import { type ColumnOrigin, comparableBy, type HiddenColumns, hiddenColumns, laundered } from './column-classes.ts'
-import { checkTransform, inputColumns, type Sources } from './sources.ts'
+import { checkTransform, heldShapes, inputColumns, type Sources } from './sources.ts'
 
 export interface JudgedColumns {
   /** Null where nobody knows what the columns are made of. */
@@ -21,6 +21,8 @@ export interface JudgedColumns {
   readonly given: readonly string[] | null
   /** Of the inputs, which all of this is said of. */
   readonly inputs: KeptColumns
+  /** That contracts hold inputs to. */
+  readonly shapes: HeldShapes
 }
 
 /** What comparing concedes depends on the classes, and those on what the columns are made of: that comes first. */
@@ -32,7 +34,11 @@ export async function judgedColumns(
 ): Promise<JudgedColumns> {
   const bound = await checkTransform(platform, call, manifests, sources)
   const strict = withAside(manifests, bound?.origins ?? null, () => false)
-  const known = { given: bound?.given ?? null, inputs: await inputColumns(platform, call, manifests, sources) }
+  const known = {
+    given: bound?.given ?? null,
+    inputs: await inputColumns(platform, call, manifests, sources),
+    shapes: await heldShapes(platform, call, manifests, sources),
+  }
   const hidden = await hiddenColumns(platform, call, manifests, strict)
   const found = laundered(platform, manifests, strict, hidden)
   if (found.length === 0) return { strict, origins: strict, hidden, laundered: found, ...known }

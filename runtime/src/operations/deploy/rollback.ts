@@ -90,7 +90,12 @@ export async function rollBackProduct(
     await saveRawClasses(tx, product, classesOf(manifests, origins), { keepFormer: true })
     await endKeptClasses(tx, call.tenant, copiedBy(judged.strict, lowered))
     await requireNoCycle(tx, product, manifests)
-    const about = { judgedBy: JUDGED_BY_INFLUENCE, origins: judged.strict, judgedColumns: judged.inputs }
+    const about = {
+      judgedBy: JUDGED_BY_INFLUENCE,
+      origins: judged.strict,
+      judgedColumns: judged.inputs,
+      heldShapes: judged.shapes,
+    }
     await saveVersion(tx, { ...kept, ...about, upstreams: keptUpstreams(call, manifests, upstreams) })
     await settleRaisedColumns(tx, product.id, manifests.digest, lowered)
     await keepReach(tx, call, product, reach)

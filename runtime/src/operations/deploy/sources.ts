@@ -18,12 +18,13 @@ import { DEFAULT_SCHEMA, fullName, isNamed, qualified, type SourceTable } from '
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { outputSchema } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
+import { takesAnyShape } from '../../manifest/schema-contract.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
-import type { JudgedColumns } from '../../registry/versions.ts'
+import type { HeldShapes, JudgedColumns } from '../../registry/versions.ts'
 import { discoverAll } from '../connections/connections.ts'
 import type { Platform } from '../platform.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
@@ -373,6 +374,23 @@ export async function inputColumns(
     return [input.name, [...new Set(found.flatMap((table) => table.columns.map(({ name }) => name)))]] as const
   })
   return Object.fromEntries((await Promise.all(columns)).filter(([, names]) => names.length > 0))
+}
+
+/** What contracts hold inputs to from now on: the tables as their sources have them, else as they were loaded last. */
+export async function heldShapes(
+  platform: Platform,
+  call: TenantCall,
+  { inputs }: ManifestSet,
+  sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+): Promise<HeldShapes> {
+  const held = inputs.filter((input) => input.connection !== PRODUCTS && !takesAnyShape(input))
+  const shapes = held.map(async (input) => {
+    const table =
+      sourceOf(input, sources.get(input.connection) ?? null) ?? sourceOf(input, await lakeCopy(platform, call, input))
+    const columns = table?.columns.map(({ name, type, nullable }) => ({ name, type, nullable }))
+    return columns === undefined ? [] : [[input.name, columns] as const]
+  })
+  return Object.fromEntries((await Promise.all(shapes)).flat())
 }
 
 /**

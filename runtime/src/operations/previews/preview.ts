@@ -207,7 +207,7 @@ function areAsShown(then: Upstreams, now: Upstreams): boolean {
 async function inputsOf(platform: Platform, call: TenantCall, checked: Checked): Promise<readonly InputState[]> {
   const { product, manifests, judged, upstreams } = checked
   const { pool, lake } = platform
-  const deps = { pool, lake, judgedColumns: judged.inputs, upstreamOf: accessBy(upstreams) }
+  const deps = { pool, lake, judgedColumns: judged.inputs, heldShapes: judged.shapes, upstreamOf: accessBy(upstreams) }
   return readInputs(product, manifests, call.signal, deps).catch(async (error: unknown) => {
     throw isSluiceError(error) && error.code === 'input_not_ingested'
       ? await notSynced(platform, call, manifests, error)

@@ -4,6 +4,7 @@ import { readMode } from '../../ingestion/source-tables.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import { type Input, keepsMissing, type ManifestSet, type OutputManifest } from '../../manifest/manifest-set.ts'
+import { contractOf, type SchemaContract } from '../../manifest/schema-contract.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { deployedProducts, type Product } from '../../registry/products.ts'
@@ -18,6 +19,8 @@ export interface InputRead extends Pick<TableProgress, 'modeReason' | 'deletes' 
   readonly table: string
   /** Null: it is not read by a run, or nobody knows yet. */
   readonly mode: TableProgress['mode'] | null
+  /** Null: of a product. */
+  readonly contract: SchemaContract | null
   /** Of the last read; null where there was none, and in a plan. */
   readonly readAt: Date | null
 }
@@ -42,6 +45,8 @@ export async function readersOf(db: Queryable, connection: Connection): Promise<
 
 const UNKNOWN = { mode: null, modeReason: null, deletes: null, deletesReason: null, readAt: null } as const
 
+const contractIn = (input: Input) => (input.connection === PRODUCTS ? null : contractOf(input))
+
 /** As the next sync will read them, with what other products ask of the same tables. */
 export async function plannedReads(
   db: Queryable,
@@ -60,7 +65,7 @@ export async function plannedReads(
   }
   return inputs.map((input): InputRead => {
     const table = qualified(input.table)
-    const at = { input: input.name, connection: input.connection, table }
+    const at = { input: input.name, connection: input.connection, table, contract: contractIn(input) }
     const found = sources.get(input.connection)?.find((source) => isNamed(source, table))
     if (input.connection === PRODUCTS) return { ...at, ...UNKNOWN, modeReason: EPOCHS[input.epoch ?? 'same_wave'] }
     if (!found || input.connection === SANDBOX) return { ...at, ...UNKNOWN }
@@ -95,18 +100,17 @@ export async function actualReads(
   { inputs }: ManifestSet,
   connections: ReadonlyMap<string, Connection>,
 ): Promise<readonly InputRead[]> {
-  const reads = new Map<string, InputRead>()
+  const reads = new Map<string, Pick<InputRead, keyof typeof UNKNOWN>>()
   for (const [name, { id }] of connections) {
     const tables = inputs.filter((input) => input.connection === name).map((input) => qualified(input.table))
     for (const read of await lastReads(db, id, tables)) {
       const { mode, modeReason, deletes, deletesReason, readAt } = read
-      const known = { mode, modeReason, deletes, deletesReason, readAt }
-      reads.set(`${name}:${read.name}`, { input: '', connection: name, table: read.name, ...known })
+      reads.set(`${name}:${read.name}`, { mode, modeReason, deletes, deletesReason, readAt })
     }
   }
   return inputs.map((input) => {
     const table = qualified(input.table)
-    const at = { input: input.name, connection: input.connection, table }
+    const at = { input: input.name, connection: input.connection, table, contract: contractIn(input) }
     if (input.connection === PRODUCTS) return { ...at, ...UNKNOWN, modeReason: EPOCHS[input.epoch ?? 'same_wave'] }
     return { ...UNKNOWN, ...reads.get(`${input.connection}:${table}`), ...at }
   })
@@ -175,7 +179,8 @@ export function deleteNotes(
   return [...notes, `${missingText(next.output)}: ${counted}${later}`]
 }
 
-export function readJson({ input, connection, table, mode, modeReason, deletes, deletesReason, readAt }: InputRead) {
+export function readJson(read: InputRead) {
+  const { input, connection, table, mode, modeReason, deletes, deletesReason, readAt, contract } = read
   return {
     input,
     ...(connection === PRODUCTS ? { product: table } : { connection, table }),
@@ -184,5 +189,6 @@ export function readJson({ input, connection, table, mode, modeReason, deletes, 
     deletes,
     deletes_reason: deletesReason,
     read_at: readAt?.toISOString() ?? null,
+    ...(contract == null ? {} : { schema_contract: contract }),
   }
 }
