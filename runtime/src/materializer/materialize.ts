@@ -24,6 +24,7 @@ import { type Product, pauseOf } from '../registry/products.ts'
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { type ErasedKey, forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
+import { expiredByCommit } from './expirable-snapshots.ts'
 import { readInputs, type UpstreamAccess } from './inputs.ts'
 import { productPaused } from './pauses.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
@@ -158,6 +159,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
         ownLimits: { ...deps.limits, room },
         ...(request.erased ? { erased: request.erased } : {}),
+        expiredOf: (base) => expiredByCommit(deps.pool, product, deps.lake, base),
         signal,
       },
       deps,
