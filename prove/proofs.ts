@@ -5,6 +5,7 @@ import { mutations } from './mutations/proof.ts'
 import { nonInterference } from './non-interference.ts'
 import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
+import { snapshotLadder } from './snapshot-ladder.ts'
 import { tenants } from './tenants.ts'
 import { waves } from './waves.ts'
 
@@ -17,4 +18,5 @@ export const PROOFS: readonly Proof[] = [
   nonInterference,
   answers,
   waves,
+  snapshotLadder,
 ]

@@ -37,8 +37,8 @@ export interface Catalog {
   /** Adds to what the table is counted with, as its pointer moves. Left out by catalogs that count nothing. */
   addBytes?(ref: TableRef, bytes: number): Promise<void>
 
-  /** Sets what the table is counted with, provided that its pointer is still `location`. */
-  setBytes?(ref: TableRef, location: string, bytes: number): Promise<void>
+  /** Sets what the table is counted with, provided that its pointer is still `location`; false where it is not. */
+  setBytes?(ref: TableRef, location: string, bytes: number): Promise<boolean>
 }
 
 /** What the last look at a bucket has found; `dropping`: it is being removed with all that it holds. */

@@ -1,8 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Catalog } from './catalog.ts'
 import type { TableMetadata } from './format/metadata.ts'
 import { statisticsOf } from './format/statistics-updates.ts'
+import { logLimit } from './format/table-updates.ts'
 import type { Manifests } from './manifests.ts'
 import { notePath, readNote } from './newest-note.ts'
+import { isMark, marksAmong, readMark, writeMark } from './reached-marks.ts'
 import type { ObjectStat } from './store/object-store.ts'
 import type { TableFiles } from './table-files.ts'
 import type { TableReader, TableState } from './table-state.ts'
@@ -16,26 +19,64 @@ export interface CleanResult {
 
 const LEFT_ALONE: CleanResult = { removedFiles: 0, removedBytes: 0, storedBytes: null }
 const HOUR_MS = 60 * 60 * 1000
+const LOOK_MS = 100
+
+export interface CleanOptions {
+  /** At least one hour. */
+  readonly minAgeMs: number
+  readonly nowMs: number
+  /** How long a moment is waited for in which nobody writes to the table. Default: not at all. */
+  readonly patienceMs?: number
+}
 
 /**
  * Removes files of the table that no metadata reaches: leftovers of failed writes and of expired snapshots. A file
  * stays when it is younger than `minAgeMs`, or when metadata that was current within that time reaches it, so that
- * readers which began on it can end. A table with an open write is left alone.
- * @param minAgeMs at least one hour
+ * readers which began on it can end. Where there were so many commits that the table does not tell what was current then, a
+ * file stays until a cleaning that is as long ago has found it out of use, too. A table with an open write is left alone.
  */
 export async function cleanTable(
   context: CleanContext,
   files: TableFiles,
-  options: { readonly minAgeMs: number; readonly nowMs: number },
+  { minAgeMs, nowMs, patienceMs = 0 }: CleanOptions,
   signal: AbortSignal,
 ): Promise<CleanResult> {
-  const keepSinceMs = options.nowMs - Math.max(options.minAgeMs, HOUR_MS)
-  // The listing comes first: whatever a commit adds later is not on it.
+  const keepSinceMs = nowMs - Math.max(minAgeMs, HOUR_MS)
+  // What is written from here on is young; the listing comes before the metadata, so that it lacks whatever a commit adds later.
+  if (!(await isQuiet(context.catalog, files, patienceMs, signal))) return LEFT_ALONE
   const listed = await Array.fromAsync(files.store.list(files.root, signal))
-  if (await context.catalog.hasOpenWrites(files.ref)) return LEFT_ALONE
   const state = await context.reader.load(files.ref, signal)
   if (await isOlderThanNoted(files, state)) return LEFT_ALONE
-  return removeUnreached(context, files, state, { listed, keepSinceMs }, signal)
+  const marks = marksAmong(files, listed)
+  if (state === null || tellsOf(state.metadata, keepSinceMs)) {
+    const isSpent = (path: string) => marks.some((mark) => mark.path === path)
+    return removeUnreached(context, files, state, { listed, keepSinceMs, nowMs, isSpent }, signal)
+  }
+  const mark = marks.findLast(({ atMs }) => atMs < keepSinceMs)
+  const isSpent = (path: string) => marks.some((one) => one.path === path && one.atMs < (mark?.atMs ?? 0))
+  const then = mark === undefined ? null : { beforeMs: mark.atMs - HOUR_MS, reached: await readMark(files, mark) }
+  return removeUnreached(context, files, state, { listed, keepSinceMs, nowMs, isSpent, then }, signal)
+}
+
+/** Whether there was a moment without an open write. */
+async function isQuiet(
+  catalog: Catalog,
+  { ref }: TableFiles,
+  patienceMs: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const untilMs = performance.now() + patienceMs
+  while (await catalog.hasOpenWrites(ref)) {
+    if (performance.now() >= untilMs) return false
+    await sleep(LOOK_MS, undefined, { signal })
+  }
+  return true
+}
+
+/** Whether the metadata log reaches back to that moment. */
+function tellsOf(metadata: TableMetadata, sinceMs: number): boolean {
+  const [first] = metadata['metadata-log']
+  return metadata['metadata-log'].length < logLimit(metadata) || (first?.['timestamp-ms'] ?? 0) <= sinceMs
 }
 
 /**
@@ -54,7 +95,8 @@ export async function cleanTableAtOnce(
   const listed = await Array.fromAsync(files.store.list(files.root, signal))
   await movePointer()
   const state = await context.reader.load(files.ref, signal)
-  return removeUnreached(context, files, state, { listed, keepSinceMs: Number.POSITIVE_INFINITY }, signal)
+  const all = { listed, keepSinceMs: Number.POSITIVE_INFINITY, nowMs: 0, isSpent: () => true }
+  return removeUnreached(context, files, state, all, signal)
 }
 
 export interface TableTraces {
@@ -72,7 +114,7 @@ export async function tracesOf(context: CleanContext, files: TableFiles, signal:
   const reached = state === null ? new Set<string>() : await reachable(context, state, Number.POSITIVE_INFINITY, signal)
   let unreachedFiles = 0
   for await (const { path } of files.store.list(files.root, signal)) {
-    if (!reached.has(path) && path !== notePath(files)) unreachedFiles += 1
+    if (!reached.has(path) && path !== notePath(files) && !isMark(files, path)) unreachedFiles += 1
   }
   const snapshots = state?.metadata.snapshots ?? []
   let goneEntries = 0
@@ -89,19 +131,33 @@ interface CleanContext {
   readonly manifests: Manifests
 }
 
+interface Sweep {
+  readonly listed: readonly ObjectStat[]
+  readonly keepSinceMs: number
+  readonly nowMs: number
+  /** Of a mark: that no later cleaning needs it. */
+  isSpent(path: string): boolean
+  /** What an earlier cleaning has found, and of files how old; null: there was none long enough ago. Absent: it is not asked. */
+  readonly then?: { readonly beforeMs: number; readonly reached: ReadonlySet<string> } | null
+}
+
 async function removeUnreached(
   context: CleanContext,
   files: TableFiles,
   state: TableState | null,
-  { listed, keepSinceMs }: { readonly listed: readonly ObjectStat[]; readonly keepSinceMs: number },
+  { listed, keepSinceMs, nowMs, isSpent, then }: Sweep,
   signal: AbortSignal,
 ): Promise<CleanResult> {
   const reached = state === null ? new Set<string>() : await reachable(context, state, keepSinceMs, signal)
+  const wasFree = (path: string, atMs: number) =>
+    then === undefined || (then !== null && atMs < then.beforeMs && !then.reached.has(path))
+  const isFree = (path: string, atMs: number) =>
+    isMark(files, path) ? isSpent(path) : !reached.has(path) && atMs < keepSinceMs && wasFree(path, atMs)
   let [removedFiles, removedBytes, storedBytes] = [0, 0, 0]
   for (const { path, sizeBytes, modifiedAt } of listed) {
     signal.throwIfAborted()
     if (path === notePath(files)) continue
-    if (reached.has(path) || modifiedAt.getTime() >= keepSinceMs) {
+    if (!isFree(path, modifiedAt.getTime())) {
       storedBytes += sizeBytes
       continue
     }
@@ -109,8 +165,19 @@ async function removeUnreached(
     removedFiles += 1
     removedBytes += sizeBytes
   }
-  if (state !== null) await context.catalog.setBytes?.(files.ref, state.location, storedBytes)
-  return { removedFiles, removedBytes, storedBytes }
+  const markBytes = then === undefined ? 0 : await writeMark(files, nowMs, reached)
+  if (state !== null)
+    await count(context.catalog, state, { all: storedBytes + markBytes, change: markBytes - removedBytes })
+  return { removedFiles, removedBytes, storedBytes: storedBytes + markBytes }
+}
+
+/** Of a table that has moved on meanwhile, only what the cleaning has changed is known. */
+async function count(
+  catalog: Catalog,
+  { ref, location }: TableState,
+  bytes: { readonly all: number; readonly change: number },
+): Promise<void> {
+  if ((await catalog.setBytes?.(ref, location, bytes.all)) === false) await catalog.addBytes?.(ref, bytes.change)
 }
 
 /** The catalog is one from before the newest commit: what it does not reach may be all that there is of that. */

@@ -22,6 +22,7 @@ import {
   type TableRequirement,
   type TableUpdate,
 } from './format/table-updates.ts'
+import { expiryUpdates } from './maintenance-updates.ts'
 import type { Manifests } from './manifests.ts'
 import { type FileChange, writeManifests } from './snapshot-manifests.ts'
 import type { TableFiles } from './table-files.ts'
@@ -83,6 +84,8 @@ export interface CommitRequest {
   readonly properties?: Readonly<Record<string, string>>
   /** Tags to set on the new snapshot. */
   readonly tags?: readonly string[]
+  /** Older snapshots that leave the history by the same commit. None of them may be tagged, or be the one before. */
+  readonly expired?: readonly SnapshotId[]
   readonly writeId?: string
 }
 
@@ -113,6 +116,7 @@ export async function stageCommit(context: Context, request: CommitRequest): Pro
     { action: 'add-snapshot', snapshot: made.snapshot },
     setRef(MAIN, { 'snapshot-id': made.snapshot['snapshot-id'], type: 'branch' }),
     ...(request.tags ?? []).map((tag) => setRef(tag, { 'snapshot-id': made.snapshot['snapshot-id'], type: 'tag' })),
+    ...(request.base === null ? [] : expiryUpdates(request.base, request.expired ?? [])),
   ]
   const written = await stageUpdates(context, request.base, before, requirementsOf(request.base), updates)
   return {

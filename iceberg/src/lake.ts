@@ -2,7 +2,14 @@ import { SluiceError } from '@sluice/sdk'
 import type { Catalog } from './catalog.ts'
 import { type Changes, describeChanges } from './changes.ts'
 import { checkTable, type LakeProblem } from './checker.ts'
-import { type CleanResult, cleanTable, cleanTableAtOnce, type TableTraces, tracesOf } from './cleaner.ts'
+import {
+  type CleanOptions,
+  type CleanResult,
+  cleanTable,
+  cleanTableAtOnce,
+  type TableTraces,
+  tracesOf,
+} from './cleaner.ts'
 import { type CommitRequest, type StagedCommit, stageChanges, stageCommit } from './commit.ts'
 import { type CompactionOptions, compactionCommit, compactionJob, smallFiles } from './compaction.ts'
 import { expiryUpdates, forgettingUpdates, tagUpdates } from './maintenance-updates.ts'
@@ -367,7 +374,7 @@ export class Lake {
    */
   async clean(
     ref: TableRef,
-    options: { readonly minAgeMs: number; readonly nowMs?: number },
+    options: Omit<CleanOptions, 'nowMs'> & { readonly nowMs?: number },
     signal: AbortSignal,
   ): Promise<CleanResult> {
     await this.requireOwn(ref.warehouse)

@@ -40,6 +40,16 @@ function replaced(
   return { ...metadata, [kind]: file === null ? others : [...others, file] }
 }
 
+/** Those of snapshots that leave go with them. */
+export function withoutStatistics(metadata: TableMetadata, snapshotIds: ReadonlySet<Int64>): TableMetadata {
+  const left = (['statistics', 'partition-statistics'] as const).flatMap((kind) => {
+    const all = statisticsOf(metadata, kind)
+    const kept = all.filter((file) => !snapshotIds.has(file['snapshot-id']))
+    return kept.length === all.length ? [] : [[kind, kept] as const]
+  })
+  return { ...metadata, ...Object.fromEntries(left) }
+}
+
 export function statisticsOf(
   metadata: TableMetadata,
   kind: 'statistics' | 'partition-statistics',

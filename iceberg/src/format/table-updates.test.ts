@@ -127,3 +127,19 @@ test('requirements hold of the table they were made for, and of no other', () =>
   )
   assert.throws(() => checkRequirements(null, [{ type: 'assert-table-uuid', uuid: 'u' }]), conflict)
 })
+
+test('statistics of a removed snapshot go with it', () => {
+  const file = (id: number) => ({ 'snapshot-id': id, 'statistics-path': `file:///t/metadata/${id}.puffin` })
+  const known = applyUpdates(
+    three,
+    [
+      { action: 'set-statistics', statistics: file(1) },
+      { action: 'set-statistics', statistics: file(2) },
+      { action: 'set-partition-statistics', 'partition-statistics': file(1) },
+    ],
+    4000,
+    null,
+  )
+  const without = applyUpdates(known, [{ action: 'remove-snapshots', 'snapshot-ids': [1] }], 9000, null)
+  assert.deepEqual([without['statistics'], without['partition-statistics']], [[file(2)], []])
+})

@@ -2,7 +2,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Int64 } from './int64.ts'
 import { MAIN, PROPERTIES, type Snapshot, type SnapshotRef, type SortOrder, type TableMetadata } from './metadata.ts'
 import type { PartitionSpec } from './partitioning.ts'
-import { applyStatistics, type StatisticsUpdate } from './statistics-updates.ts'
+import { applyStatistics, type StatisticsUpdate, withoutStatistics } from './statistics-updates.ts'
 import type { IcebergSchema } from './table-schema.ts'
 
 /** What a commit changes, in the words of the REST catalog's protocol. */
@@ -121,7 +121,8 @@ export function applyUpdates(
   return { ...changed, 'last-updated-ms': atMs, 'metadata-log': log.slice(-logLimit(changed)) }
 }
 
-function logLimit(metadata: TableMetadata): number {
+/** How many former metadata files a table remembers. */
+export function logLimit(metadata: TableMetadata): number {
   const set = Number(metadata.properties[PROPERTIES.previousVersionsMax])
   return Number.isSafeInteger(set) && set > 0 ? Math.min(set, 1000) : 100
 }
@@ -266,7 +267,7 @@ function removeSnapshots(metadata: TableMetadata, ids: ReadonlySet<Int64>): Tabl
   // A gap would make the log lie about what was current: it starts anew behind the last removed entry.
   const lastGap = metadata['snapshot-log'].findLastIndex((entry) => ids.has(entry['snapshot-id']))
   return {
-    ...metadata,
+    ...withoutStatistics(metadata, ids),
     snapshots: metadata.snapshots.filter((snapshot) => !ids.has(snapshot['snapshot-id'])),
     'snapshot-log': metadata['snapshot-log'].slice(lastGap + 1),
   }

@@ -6,6 +6,7 @@ import {
   type Lake,
   MARKS,
   type Scan,
+  type SnapshotId,
   type StagedCommit,
   type TableRef,
   type TableState,
@@ -32,6 +33,8 @@ export interface ApplyRequest {
   readonly moment: string | null
   readonly readAt: Date
   readonly source: string
+  /** Snapshots that leave the table's history with the commit. Absent: none. */
+  readonly expired?: readonly SnapshotId[]
   readonly limits: EngineLimits
   readonly signal: AbortSignal
 }
@@ -70,6 +73,7 @@ export async function applyLog(request: ApplyRequest, lake: Lake): Promise<Appli
       files: written.files,
       writeId: written.writeId,
       summary: summaryOf(request, scan?.summary ?? {}, counts),
+      expired: request.expired ?? [],
     },
     signal,
   )

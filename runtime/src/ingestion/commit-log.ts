@@ -4,6 +4,7 @@ import type { ChangePosition, DiscoveredTable } from '@sluice/sdk'
 import { isSluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
+import { expiredByCommit } from '../materializer/expirable-snapshots.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import { captureStreams, forgetStreams, savePosition, settleStreams } from '../registry/captures.ts'
 import { checkSource, sourceMark } from '../registry/connections.ts'
@@ -132,6 +133,7 @@ async function apply(
       moment,
       readAt,
       source: sourceMark(connection),
+      expired: await expiredByCommit(deps.pool, null, deps.lake, base),
       limits: { ...deps.limits, room: await deps.checkStorage(connection.tenant) },
       signal,
     },

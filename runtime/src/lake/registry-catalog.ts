@@ -168,8 +168,8 @@ async function addStorage(db: Queryable, ref: TableRef, bytes: number): Promise<
   )
 }
 
-async function setStorage(db: Queryable, ref: TableRef, location: string, bytes: number): Promise<void> {
-  await run(
+async function setStorage(db: Queryable, ref: TableRef, location: string, bytes: number): Promise<boolean> {
+  const { rowCount } = await run(
     db,
     `update lake_storage s set stored_bytes = $4
      from iceberg_tables t
@@ -177,6 +177,7 @@ async function setStorage(db: Queryable, ref: TableRef, location: string, bytes:
        and (t.catalog_name, t.table_namespace, t.table_name) = (s.catalog_name, s.table_namespace, s.table_name)`,
     [...key(ref), bytes, location],
   )
+  return (rowCount ?? 0) > 0
 }
 
 /** Bytes that the tenant's tables take, all snapshots together: exact after a cleaning. */

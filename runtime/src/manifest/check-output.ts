@@ -1,18 +1,12 @@
 import { isLogicalType, type LogicalType, parseDecimal, typeName } from '@sluice/sdk'
 import type { CheckedFile, Item } from './checked-file.ts'
 import { Columns } from './columns.ts'
-import type { ColumnFields, OutputFile, PartitionFields } from './files/output.ts'
-import type {
-  ClassificationLevel,
-  OutputColumn,
-  OutputManifest,
-  PartitionField,
-  SnapshotRetention,
-  WriteMode,
-} from './manifest-set.ts'
+import type { ColumnFields, PartitionFields } from './files/output.ts'
+import type { ClassificationLevel, OutputColumn, OutputManifest, PartitionField, WriteMode } from './manifest-set.ts'
 import { isSensitive, isTimeType } from './manifest-set.ts'
 import { columnRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
+import { readRetention } from './retention.ts'
 
 export interface OutputDraft {
   readonly value: OutputManifest
@@ -39,6 +33,7 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
   const keepMissing = file.get<boolean>('keep_missing')
   const partitions = file.items<PartitionFields>('partitioning')
   const allowed = file.items<string>('allow_lossy')
+  const retention = readRetention(file)
   const allowLossy = [...new Set(allowed.map((item) => item.value))].sort()
   return {
     columns: index,
@@ -51,7 +46,7 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       writeMode,
       ...(writeMode === 'merge' ? { keepMissing: keepMissing ?? false } : {}),
       ...(allowLossy.length > 0 ? { allowLossy } : {}),
-      ...retentionOf(file.get<NonNullable<OutputFile['retention']>>('retention')),
+      ...(retention.value === undefined ? {} : { retention: retention.value }),
     },
     findings: [
       ...items.flatMap(columnFindings),
@@ -59,6 +54,7 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       ...duplicateColumns(items),
       ...partitionFindings(partitions, index),
       ...allowed.flatMap(({ path, value }) => index.missing('output', path, value)),
+      ...retention.findings,
       ...(declared === 'merge' && primaryKey.length === 0 && index.complete ? [mergeWithoutIdentity()] : []),
       ...(keepMissing === undefined || writeMode === 'merge' || !index.complete ? [] : [keepsWithoutMerge(writeMode)]),
     ],
@@ -205,19 +201,4 @@ function keepsWithoutMerge(writeMode: WriteMode): Finding {
     message: `is a choice of merge: ${writeMode} ${does}`,
     hint: 'Remove it, or use write_mode: merge.',
   }
-}
-
-const HOUR_MS = 3_600_000
-
-interface RetentionFields {
-  readonly snapshots?: string
-  readonly keep_last?: number | 'all'
-}
-
-/** `all` in either place keeps every snapshot, as does leaving both out. */
-function retentionOf(retention: OutputFile['retention'] | undefined): { readonly retention?: SnapshotRetention } {
-  const { snapshots, keep_last: keepLast } = (retention ?? {}) as RetentionFields
-  if (snapshots === 'all' || keepLast === 'all' || (snapshots === undefined && keepLast === undefined)) return {}
-  const hours = snapshots === undefined ? null : Number.parseInt(snapshots, 10) * (snapshots.endsWith('d') ? 24 : 1)
-  return { retention: { maxAgeMs: hours === null ? null : hours * HOUR_MS, keepLast: keepLast ?? null } }
 }

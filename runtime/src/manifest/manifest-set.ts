@@ -99,8 +99,22 @@ export interface OutputManifest {
   readonly keepMissing?: boolean
   /** Columns whose values may lose something by the cast to their type. Absent: none. */
   readonly allowLossy?: readonly string[]
-  /** Absent: every snapshot is kept. */
-  readonly retention?: SnapshotRetention
+  /** `all`: every snapshot is kept. Absent: those too, unless the product is made as changes come: see `retentionOf`. */
+  readonly retention?: SnapshotRetention | LadderRetention | 'all'
+}
+
+export interface LadderRetention {
+  readonly ladder: SnapshotLadder
+}
+
+/** By the age of the snapshots that each step speaks of, youngest first. */
+export type SnapshotLadder = readonly LadderStep[]
+
+export interface LadderStep {
+  /** Of snapshots up to this age; null, in the last step alone: of all that are older. */
+  readonly forMs: number | null
+  /** The newest of each span of that length stays; null: all do. */
+  readonly everyMs: number | null
 }
 
 /** A snapshot goes when every bound that is there lets it go. */

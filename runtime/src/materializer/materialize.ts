@@ -27,6 +27,7 @@ import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './await
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { type ErasedKey, forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
+import { expiredByCommit } from './expirable-snapshots.ts'
 import { readInputs, type UpstreamAccess } from './inputs.ts'
 import { productPaused } from './pauses.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
@@ -176,6 +177,7 @@ async function commitNewEpoch(
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
         ownLimits,
         ...(request.erased ? { erased: request.erased } : {}),
+        expiredOf: (base) => expiredByCommit(deps.pool, product, deps.lake, base),
         signal,
       },
       deps,

@@ -5,7 +5,16 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Engine, type EngineLimits, type EngineStep, quoteName } from '@sluice/engine'
-import type { CommitRequest, Lake, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '@sluice/iceberg'
+import type {
+  CommitRequest,
+  Lake,
+  Scan,
+  SnapshotId,
+  StagedCommit,
+  TableState,
+  WriteTarget,
+  WrittenData,
+} from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { FaultPoint } from '../fault-points.ts'
@@ -67,6 +76,8 @@ export interface PrepareRequest extends MergeableRequest {
   readonly erased?: { readonly key: ErasedKey | null }
   /** Of anomaly checks. Absent: nothing is known yet. */
   readonly learned?: Learned
+  /** Which snapshots leave the history of a table with its next commit. Absent: none. */
+  expiredOf?(base: TableState | null): Promise<readonly SnapshotId[]>
 }
 
 export interface Prepared {
@@ -421,7 +432,8 @@ async function stageAll(
     const summary = summaryOf(request, variant, lost)
     const leavesNoTrace = request.erased !== undefined
     const tags = [`v${request.version}`]
-    const commit = { base, plan, ...change, files, writeId, summary, tags, leavesNoTrace }
+    const expired = (await request.expiredOf?.(base)) ?? []
+    const commit = { base, plan, ...change, files, writeId, summary, tags, leavesNoTrace, expired }
     staged.push({ variant, quarantine, written, commit: await deps.lake.stage(ref, commit, request.signal) })
   }
   await deps.faultPoint('materializer.staged')

@@ -302,6 +302,21 @@ export function epochsFrom(db: Queryable, productId: string, from: number, limit
   )
 }
 
+/** Those of these numbers that there are. */
+export async function epochsAt(
+  db: Queryable,
+  productId: string,
+  epochs: readonly number[],
+): Promise<Materialization[]> {
+  if (epochs.length === 0) return []
+  return many<Materialization>(
+    db,
+    'reading epochs',
+    `select ${COLUMNS} from materializations where product_id = $1 and epoch = any($2::bigint[])`,
+    [productId, epochs],
+  )
+}
+
 /** @param only `committed`: without those that were not published */
 export async function listMaterializations(
   db: Queryable,

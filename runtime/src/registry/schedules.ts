@@ -341,3 +341,15 @@ export function scheduleLoad(db: Queryable): Promise<ScheduleLoad[]> {
      from schedules s group by 1`,
   )
 }
+
+/** Names of the tenant's connections whose changes are followed. */
+export async function followedConnections(db: Queryable, tenant: string): Promise<ReadonlySet<string>> {
+  const rows = await many<{ name: string }>(
+    db,
+    'reading schedules',
+    `select c.name from schedules s join connections c on c.id = s.connection_id
+     where s.tenant = $1 and s.schedule ? 'maxDelayMs' limit 10000`,
+    [tenant],
+  )
+  return new Set(rows.map(({ name }) => name))
+}

@@ -182,3 +182,16 @@ export async function setWebhookState(
   )
   return set > 0
 }
+
+/** Epochs of the product that receivers have, or have a part of: what comes to them next begins there. */
+export async function webhookEpochs(db: Queryable, productId: string): Promise<readonly number[]> {
+  const rows = await many<{ epoch: number }>(
+    db,
+    'reading how far receivers have the changes',
+    `select distinct named.epoch::bigint as epoch
+     from webhooks w, lateral (values (w.place ->> 'epoch'), (w.place ->> 'target')) named (epoch)
+     where w.product_id = $1 and w.state in ('active', 'paused', 'failed') and named.epoch is not null`,
+    [productId],
+  )
+  return rows.map(({ epoch }) => Number(epoch))
+}

@@ -9,6 +9,7 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { qualified } from '../../manifest/context.ts'
+import { expiredByCommit } from '../../materializer/expirable-snapshots.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { databaseNow } from '../../registry/clock.ts'
 import { type Connection, checkSource, findConnection, sourceMark } from '../../registry/connections.ts'
@@ -144,6 +145,7 @@ async function commitPiece(taking: Taking, piece: Piece): Promise<AppliedTable> 
       moment: null,
       readAt: piece.readAt,
       source: sourceMark(connection),
+      expired: await expiredByCommit(deps.pool, null, deps.lake, base),
       limits: { ...deps.limits, room: await deps.checkStorage(connection.tenant) },
       signal,
     },

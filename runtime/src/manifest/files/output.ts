@@ -51,6 +51,19 @@ export const PartitionFields = closed({
   ),
 })
 
+const LADDER_STEPS = 10
+
+const duration = (description: string) =>
+  pattern(description, '^[1-9][0-9]{0,5}(s|m|h|d)$', 'a number and s, m, h or d, such as 15m', 8)
+
+const LadderStepFields = closed({
+  for: Type.Optional(duration('Up to which age a snapshot is of this step. Only the last step may do without.')),
+  every: Type.Union([Type.Literal('all'), duration('Of each span of this length the newest snapshot is kept.')], {
+    description: 'Which snapshots are kept: the newest of each span of this length, or all.',
+    'x-expected': 'all, or a number and s, m, h or d, such as 15m',
+  }),
+})
+
 const keepAllOr = (description: string, schema: Type.TSchema) =>
   Type.Union([Type.Literal('all'), schema], { description, 'x-expected': 'all, or a number' })
 
@@ -90,13 +103,27 @@ export const OutputFile = closed(
       closed(
         {
           snapshots: Type.Optional(
-            keepAllOr('How long snapshots are kept.', pattern('', '^[1-9][0-9]{0,5}(h|d)$', 'a number and h or d')),
+            Type.Union(
+              [
+                Type.Literal('all'),
+                pattern('', '^[1-9][0-9]{0,5}(h|d)$', 'a number and h or d'),
+                Type.Array(LadderStepFields, { minItems: 1, maxItems: LADDER_STEPS }),
+              ],
+              {
+                description:
+                  'How long snapshots are kept; or a ladder: a list of steps, by age, of which each says how many of its snapshots are kept. A ladder keeps 500 at most.',
+                'x-expected': 'all, a number and h or d, or a list of steps',
+              },
+            ),
           ),
           keep_last: Type.Optional(
             keepAllOr('How many snapshots are kept.', Type.Integer({ minimum: 1, maximum: 1_000_000 })),
           ),
         },
-        { description: 'Default: every snapshot is kept.' },
+        {
+          description:
+            'Default: every snapshot is kept; of a product that is made as changes come, by a continuous schedule, those of the ladder 1m all, 1h every 1m, 1d every 15m, then every 1d.',
+        },
       ),
     ),
   },

@@ -30,6 +30,7 @@ import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, 
 import { placed, withPlaces } from './problem-places.ts'
 import { followedProducts, scheduleNotes } from './product-schedule.ts'
 import { type Reach, reachNote, reachOf } from './raised-classes.ts'
+import { retentionNotes } from './retention-notes.ts'
 import { canBeMade, checkRawGrants, discoverSources, type Sources } from './sources.ts'
 import { excessColumns } from './transform-columns.ts'
 import {
@@ -170,6 +171,7 @@ export async function checkManifests(
         ...comparisonNotes(live, meant),
         ...lacking.map(lackingNote),
         ...scheduleNotes(live, meant),
+        ...(await retentionNotes(platform, product, meant)),
         ...checkNotes(platform, manifests, hidden, readings),
         ...sharedCheckNotes(shared, live?.quality ?? null),
         ...reach.products.map(reachNote),

@@ -7,13 +7,13 @@ import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { noteMove } from '../../materializer/epoch-note.ts'
+import { expirableOf } from '../../materializer/expirable-snapshots.ts'
 import { ifProductIsFree } from '../../materializer/product-lock.ts'
 import { productOfTable, tablesOfProduct } from '../../materializer/variants.ts'
 import { cautiousNowMs } from '../../registry/clock.ts'
 import { pruneAllEpochs } from '../../registry/epoch-retention.ts'
 import { findProductsByName, type Product } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
-import { expirableOf } from './expirable-snapshots.ts'
 
 export const UPKEEP_TASKS = ['compact', 'expire', 'clean', 'check'] as const
 export type UpkeepTask = (typeof UPKEEP_TASKS)[number]
@@ -131,11 +131,13 @@ async function expire(platform: Platform, _: UpkeepRequest, ref: TableRef, signa
 }
 
 const HOUR_MS = 3_600_000
+/** Tables that are followed have an open write every other moment. */
+const PATIENCE_MS = 20_000
 
 async function clean(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   const minAgeMs = platform.config.upkeep.clean_min_age_hours * HOUR_MS
   const nowMs = await cautiousNowMs(platform.pool)
-  const result = await platform.lake.clean(ref, { minAgeMs, nowMs }, signal)
+  const result = await platform.lake.clean(ref, { minAgeMs, nowMs, patienceMs: PATIENCE_MS }, signal)
   await forgetEpochs(platform, ref, signal)
   if (result.removedFiles === 0) return null
   return { removed_files: result.removedFiles, removed_bytes: result.removedBytes, stored_bytes: result.storedBytes }

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { SnapshotInfo, TableRef } from '@sluice/iceberg'
-import { loadConfig } from '../../config.ts'
-import { inTransaction } from '../../database/pools.ts'
-import { endpointApplied } from '../../registry/endpoint-states.ts'
-import { raiseFence } from '../../registry/fences.ts'
-import { type NewMaterialization, recordEpoch, reserveEpoch } from '../../registry/materializations.ts'
-import { findProduct, type Product, updateProduct } from '../../registry/products.ts'
-import { enqueueRun } from '../../registry/runs.ts'
-import { ANN, startTestRegistry } from '../../registry/testing.ts'
-import { saveVersion } from '../../registry/versions.ts'
+import { loadConfig } from '../config.ts'
+import { inTransaction } from '../database/pools.ts'
+import { endpointApplied } from '../registry/endpoint-states.ts'
+import { raiseFence } from '../registry/fences.ts'
+import { type NewMaterialization, recordEpoch, reserveEpoch } from '../registry/materializations.ts'
+import { findProduct, type Product, updateProduct } from '../registry/products.ts'
+import { enqueueRun } from '../registry/runs.ts'
+import { setSchedule } from '../registry/schedules.ts'
+import { ANN, startTestRegistry } from '../registry/testing.ts'
+import { saveVersion } from '../registry/versions.ts'
 import { expirableOf } from './expirable-snapshots.ts'
 
 const registry = await startTestRegistry()
@@ -30,12 +31,18 @@ function history(count: number, tagged: readonly string[] = []): readonly Snapsh
   }))
 }
 
-async function newProduct(epochs: number, config: Readonly<Record<string, unknown>> = {}): Promise<Product> {
-  const tenant = await registry.tenant()
+async function newProduct(
+  epochs: number,
+  config: Readonly<Record<string, unknown>> = {},
+  more: Readonly<Record<string, unknown>> = {},
+  tenant?: string,
+): Promise<Product> {
+  tenant ??= await registry.tenant()
   const product = await registry.product(tenant)
   const normalised = {
     output: { retention: { maxAgeMs: null, keepLast: 2 } },
     serving: { endpoints: [{ type: 'lookup', config }] },
+    ...more,
   }
   await inTransaction(pool, (tx) =>
     saveVersion(tx, {
@@ -125,4 +132,70 @@ test('tables of nobody that the platform knows are kept whole', async () => {
     await expirableOf(platform, null, { warehouse: tenant, namespace: 'sandbox', table: 't' }, history(50), '50'),
     [],
   )
+})
+
+/** One every ten seconds, for so long; the newest is a second old. */
+function seconds(count: number): readonly SnapshotInfo[] {
+  const now = Date.now() - 1_000
+  return Array.from({ length: count }, (_, at) => ({
+    snapshotId: `${at + 1}`,
+    parentId: null,
+    committedAtMs: now - (count - 1 - at) * 10_000,
+    summary: {},
+    refs: at === 1 ? ['v1'] : [],
+  }))
+}
+
+async function followedConnection(tenant: string): Promise<string> {
+  const { id, name } = await registry.connection(tenant)
+  const setter = { ...ANN, tokenIssuedAtMs: 0 }
+  const schedule = { catchUp: 'one', maxDelay: '1s', maxDelayMs: 1_000 } as const
+  const at = { since: new Date(), nextRunAt: new Date() }
+  await inTransaction(pool, (tx) =>
+    setSchedule(tx, { id, tenant, connectionId: id, productId: null, schedule, setter, ...at }),
+  )
+  return name
+}
+
+test('what is written as changes come is kept by a ladder, unless it says otherwise, and nothing that is needed goes', async () => {
+  const tenant = await registry.tenant()
+  const connection = await followedConnection(tenant)
+  const compute = { trigger: 'on_ingestion' }
+  const made = (inputs: readonly object[], output: object = {}, own: object = compute) =>
+    newProduct(3, {}, { inputs, output, compute: own }, tenant)
+  const direct = await made([{ connection, table: 'public.orders' }])
+  const table = `${direct.domain}.${direct.name}`
+  const indirect = await made([{ connection: '#products', table }])
+  const snapshots = seconds(200)
+  const kept = async (product: Product) => {
+    const gone = new Set(await expirable(product, snapshots))
+    return snapshots.filter(({ snapshotId }) => !gone.has(snapshotId)).map(({ snapshotId }) => Number(snapshotId))
+  }
+  for (const product of [direct, indirect]) {
+    const left = await kept(product)
+    // A minute of every ten seconds, half an hour of minutes; the tagged one, and the newest epoch's.
+    assert.ok(left.length >= 36 && left.length <= 44, `${left}`)
+    assert.ok(
+      [2, 3, 195, 196, 197, 198, 199, 200].every((id) => left.includes(id)),
+      `${left}`,
+    )
+  }
+  for (const [output, own] of [
+    [{ retention: 'all' }, compute],
+    [{}, { ...compute, schedule: { every: '1d' } }],
+    [{}, { trigger: 'manual' }],
+  ] as const) {
+    assert.equal((await kept(await made([{ connection, table: 'public.orders' }], output, own))).length, 200)
+  }
+  const other = await registry.connection(tenant)
+  assert.equal((await kept(await made([{ connection: other.name, table: 'public.orders' }]))).length, 200)
+  const raw = { warehouse: tenant, namespace: `raw_${connection}`, table: 'orders' }
+  assert.ok((await expirableOf(platform, null, raw, snapshots, '200')).length > 150)
+
+  await pool.query(
+    `insert into webhooks (id, tenant, product_id, name, host, key_version, sealed, application_key, created_by, state, place)
+     values ($1, $2, $3, 'w', 'h', 1, '', 'k', '{}', 'active', '{"shape": "s", "epoch": 1, "target": null, "offset": 0}')`,
+    [`whk_${direct.id}`, tenant, direct.id],
+  )
+  assert.ok((await kept(direct)).includes(1), 'a receiver is there')
 })
