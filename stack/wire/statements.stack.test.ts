@@ -127,7 +127,8 @@ async function told(client: pg.Client, sql: string, values: readonly (string | n
       ...(values.length === 0 ? {} : { values: [...values] }),
     } as const
     const all = [await client.query(config as pg.QueryArrayConfig)].flat()
-    const { fields = [], rows = [] } = all.at(-1) ?? {}
+    const last = all.at(-1)
+    const [fields, rows] = [last?.fields ?? [], last?.rows ?? []]
     return {
       error: undefined,
       columns: fields.map(({ name, dataTypeID }) => `${name} ${dataTypeID}`),
@@ -204,7 +205,8 @@ describe('the catalogue is told as by a PostgreSQL', () => {
             ),
           )
           const kept = ({ error, columns, rows }: Told) => JSON.stringify([error, columns, differs ? null : rows])
-          if (here === undefined || there === undefined || kept(here) === kept(there)) continue
+          if (here === undefined || there === undefined) continue
+          if (kept(here) === kept(there)) continue
           wrong.push(`${text}\n  here  ${kept(here).slice(0, 600)}\n  there ${kept(there).slice(0, 600)}`)
         }
       }
@@ -223,6 +225,36 @@ describe('the catalogue is told as by a PostgreSQL', () => {
         )
         assert.doesNotMatch(rows.join(), /ledger|secret_iban|c_[0-9a-f]{40}/, sql)
       }
+    }
+  })
+
+  it('with no row of what the server and its sessions do, and no size', async () => {
+    const busy = clientOf(wire, 'otto', 'other')
+    await busy.connect()
+    const waiting = busy.query(
+      'SELECT count(*) FROM pg_class a, pg_class b, pg_class c WHERE a.relpages + b.relpages + c.relpages < 0',
+    )
+    waiting.catch(() => undefined)
+    try {
+      const { rows } = await ours.query(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind = 'v' AND relname ~ '^pg_(stat(io)?_|locks|prepared_xacts|available)'",
+      )
+      assert.ok(rows.length > 40, String(rows.length))
+      const names = [...rows.map(({ relname }) => relname), 'pg_db_role_setting', 'pg_shdepend']
+      const counts = names.map((name) => `(SELECT count(*) FROM pg_catalog.${name})`).join(' + ')
+      assert.deepEqual((await ours.query(`SELECT ${counts} AS rows`)).rows, [{ rows: '0' }])
+      const sizes = `SELECT DISTINCT pg_relation_size(oid) AS a, pg_table_size(oid) AS b, pg_indexes_size(oid) AS c, pg_total_relation_size(oid) AS d,
+        (SELECT max(pg_database_size(oid)) FROM pg_database) AS e, (SELECT max(pg_tablespace_size(oid)) FROM pg_tablespace) AS f,
+        pg_blocking_pids(pg_backend_pid()) AS g FROM pg_class`
+      assert.deepEqual((await ours.query(sizes)).rows, [
+        { a: null, b: null, c: null, d: null, e: null, f: null, g: [] },
+      ])
+      const setting =
+        "SELECT current_setting(n) AS value FROM (VALUES ('port'), ('data_directory'), ('work_mem')) v(n), pg_class LIMIT 3"
+      assert.deepEqual((await ours.query(setting)).rows, [{ value: null }, { value: null }, { value: null }])
+      await assert.rejects(ours.query('SELECT * FROM pg_subscription'), { code: '0A000' })
+    } finally {
+      await busy.end()
     }
   })
 })

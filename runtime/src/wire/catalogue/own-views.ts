@@ -7,8 +7,8 @@ import { quoteText } from '@sluice/engine'
 import { textOf, type Word } from '../sql/words.ts'
 import type { SessionCall } from './session-calls.ts'
 
-/** Clients take it for the server's own, and do not list it. */
-const SCHEMA = 'pg_toast'
+/** Clients take it for the server's own. */
+const SCHEMA = 'information_schema'
 /** Of all databases of a server. */
 const VIEWS: ReadonlySet<string> = new Set(['pg_database', 'pg_db_role_setting', 'pg_shdepend'])
 
@@ -180,5 +180,5 @@ create view ${SCHEMA}.pg_database as
   from pg_catalog.pg_database where datname = current_catalog;
 create view ${SCHEMA}.pg_db_role_setting as select * from pg_catalog.pg_db_role_setting where false;
 create view ${SCHEMA}.pg_shdepend as select * from pg_catalog.pg_shdepend where false;
-grant usage on schema ${SCHEMA} to public;
+
 ${[...VIEWS].map((view) => `grant select on ${SCHEMA}.${view} to public`).join(';\n')}`

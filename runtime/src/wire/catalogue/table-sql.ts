@@ -100,7 +100,9 @@ const EMPTY_VIEWS = '^pg_(stat_|statio_|locks$|prepared_xacts$|available_)'
 
 /** Of tables that have no rows here, nobody knows the size. */
 const SIZES = [
-  ...['pg_relation_size', 'pg_table_size', 'pg_indexes_size', 'pg_total_relation_size'].map((name) => `${name}(regclass)`),
+  ...['pg_relation_size', 'pg_table_size', 'pg_indexes_size', 'pg_total_relation_size'].map(
+    (name) => `${name}(regclass)`,
+  ),
   ...['pg_relation_size(regclass, text)', 'pg_database_size(oid)', 'pg_database_size(name)'],
   ...['pg_tablespace_size(oid)', 'pg_tablespace_size(name)'],
 ]

@@ -251,7 +251,8 @@ export function settingOf(
   if (first === 'characteristics') return transactionModes(texts.slice(3))
   if (first === 'transaction') return transactionModes(texts.slice(1))
   // TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE
-  if (first === 'time') return [{ name: 'timezone', value: texts[texts[2]?.toLowerCase() === 'interval' ? 3 : 2] ?? '' }]
+  if (first === 'time')
+    return [{ name: 'timezone', value: texts[texts[2]?.toLowerCase() === 'interval' ? 3 : 2] ?? '' }]
   if (first === 'names') return [{ name: 'client_encoding', value: texts[1] ?? '' }]
   const [name = '', sign = '', ...rest] = texts
   if (!['to', '='].includes(sign.toLowerCase()) || rest.length === 0) {
