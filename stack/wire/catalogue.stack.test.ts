@@ -7,14 +7,13 @@ import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
 import { startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import type { TenantCall } from '../../runtime/src/flow.ts'
-import type { Platform } from '../../runtime/src/operations/platform.ts'
 import { askCatalogue } from '../../runtime/src/wire/catalogue/catalogue-link.ts'
 import { CatalogueServer } from '../../runtime/src/wire/catalogue/catalogue-server.ts'
 import { READER, tablesSql } from '../../runtime/src/wire/catalogue/table-sql.ts'
 import { WireError } from '../../runtime/src/wire/protocol/wire-error.ts'
 import { logger, person } from '../../runtime/src/wire/wire.fixture.ts'
 
-const asked = { platform: {} as Platform, needsTables: false }
+const asked = { needsTables: false }
 const unbound = { values: [], formats: [] }
 
 let folder: string
@@ -26,7 +25,7 @@ before(async () => {
   const cluster = join(folder, 'wire-catalogue', 'postgres', 'cluster')
   await mkdir(cluster, { recursive: true })
   await writeFile(join(cluster, 'PG_VERSION'), 'nothing')
-  catalogue = new CatalogueServer({ dataDirectory: folder, mostSets: 4, logger })
+  catalogue = new CatalogueServer({ dataDirectory: folder, mostSets: 4, tablesOf: async () => [], logger })
 })
 
 after(async () => {

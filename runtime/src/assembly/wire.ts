@@ -8,6 +8,7 @@ import type { Config } from '../config.ts'
 import { findBinaries } from '../database/postgres-binaries.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
 import type { Platform } from '../operations/platform.ts'
+import { describedTables } from '../operations/queries/information-schema.ts'
 import { goodKeys } from '../registry/application-keys.ts'
 import { goodPasswords } from '../registry/service-passwords.ts'
 import { servedTenants } from '../registry/tenants.ts'
@@ -35,7 +36,12 @@ export async function openWire({
   const { wire, limits } = config
   if (wire.port === undefined) return null
   const tls = await tlsOf(wire)
-  const catalogue = new CatalogueServer({ dataDirectory: config.data_dir, mostSets: wire.catalogues, logger })
+  const catalogue = new CatalogueServer({
+    dataDirectory: config.data_dir,
+    mostSets: wire.catalogues,
+    tablesOf: (call) => describedTables(platform, call),
+    logger,
+  })
   // Runtimes of one registry have this key in common, as cursors have to be good at all of them.
   const passwords = new PasswordAuthenticator(passwordStoreIn(platform.pool), await cursorKey(config.secrets_dir))
   const running = await startWire({

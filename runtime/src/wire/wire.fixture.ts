@@ -102,7 +102,7 @@ export async function openWire(change: Partial<WireOptions> = {}): Promise<Runni
     authorities: authoritiesOf(),
     plans: {
       platform: {} as Platform,
-      catalogue: new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, logger }),
+      catalogue: new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, tablesOf: async () => [], logger }),
     },
     logger,
     count: { connected() {}, login() {}, statement() {} },

@@ -10,40 +10,54 @@ import type { Word } from '../sql/words.ts'
 const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 
 const RELATIONS: ReadonlySet<string> = new Set(
-  words(`pg_aggregate pg_am pg_amop pg_amproc pg_attrdef pg_attribute pg_cast pg_class pg_collation pg_constraint
-    pg_conversion pg_cursors pg_database pg_depend pg_description pg_enum pg_event_trigger pg_extension pg_foreign_data_wrapper
-    pg_foreign_server pg_foreign_table pg_index pg_indexes pg_inherits pg_init_privs pg_language pg_matviews
-    pg_namespace pg_opclass pg_operator pg_opfamily pg_partitioned_table pg_policy pg_prepared_statements pg_proc pg_publication
-    pg_publication_namespace pg_publication_rel pg_publication_tables pg_range pg_rewrite pg_roles pg_rules pg_seclabel
-    pg_sequence pg_sequences pg_settings pg_statistic_ext pg_stats pg_tables pg_tablespace pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger
-    pg_ts_config pg_ts_dict pg_ts_parser pg_ts_template pg_type pg_views`),
+  words(`pg_aggregate pg_am pg_amop pg_amproc pg_attrdef pg_attribute pg_auth_members pg_available_extension_versions
+    pg_available_extensions pg_cast pg_class pg_collation pg_constraint pg_conversion pg_cursors pg_database pg_db_role_setting
+    pg_default_acl pg_depend pg_description pg_enum pg_event_trigger pg_extension pg_foreign_data_wrapper pg_foreign_server
+    pg_foreign_table pg_group pg_index pg_indexes pg_inherits pg_init_privs pg_language pg_largeobject_metadata pg_locks pg_matviews
+    pg_namespace pg_opclass pg_operator pg_opfamily pg_parameter_acl pg_partitioned_table pg_policies pg_policy
+    pg_prepared_statements pg_prepared_xacts pg_proc pg_publication pg_publication_namespace pg_publication_rel
+    pg_publication_tables pg_range pg_rewrite pg_roles pg_rules pg_seclabel pg_seclabels pg_sequence pg_sequences pg_settings
+    pg_shdepend pg_shdescription pg_shseclabel pg_statistic_ext pg_stats pg_stats_ext pg_subscription pg_subscription_rel
+    pg_tables pg_tablespace pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger pg_ts_config pg_ts_config_map pg_ts_dict
+    pg_ts_parser pg_ts_template pg_type pg_user pg_user_mappings pg_views`),
 )
+
+/** Views of what a server does: they have no rows here. */
+const STATISTICS = /^pg_stat(?:io)?_(?!get_)/
+
+const isRelation = (name: string): boolean => RELATIONS.has(name) || STATISTICS.test(name)
 
 /** Of the catalogue's own names besides relations: types, and its schema. */
 const NAMES: ReadonlySet<string> = new Set(words('pg_catalog pg_lsn pg_node_tree pg_snapshot pg_toast'))
 
 const FUNCTIONS: ReadonlySet<string> = new Set(
   words(`
-  abs any array_agg array_append array_cat array_length array_lower array_position array_positions array_prepend
-  array_remove array_to_string array_upper array_ndims avg bool_and bool_or cardinality ceil char_length chr coalesce
+  abs acldefault aclexplode age any array_agg array_append array_cat array_length array_lower array_position array_positions array_prepend
+  array_remove array_to_string array_upper array_ndims avg bool_and bool_or btrim cardinality ceil char_length chr coalesce
   col_description concat concat_ws count current_database current_schema current_schemas current_setting date_part date_trunc
-  dense_rank every exists extract first_value floor format format_type generate_series generate_subscripts greatest
-  has_any_column_privilege has_column_privilege has_schema_privilege has_table_privilege initcap json_agg
+  decode dense_rank encode every exists extract first_value floor format format_type generate_series generate_subscripts getdatabaseencoding greatest
+  has_any_column_privilege has_column_privilege has_database_privilege has_foreign_data_wrapper_privilege has_function_privilege
+  has_language_privilege has_parameter_privilege has_schema_privilege has_sequence_privilege has_server_privilege
+  has_table_privilege has_tablespace_privilege has_type_privilege host inet_client_addr inet_client_port inet_server_addr
+  inet_server_port initcap json_agg
   json_build_array json_build_object json_object_agg jsonb_agg jsonb_build_object lag last_value lead least left length
-  lower ltrim max md5 min mod now nullif obj_description octet_length oidvectortypes pg_advisory_unlock_all
-  pg_backend_pid pg_char_to_encoding pg_collation_is_visible pg_conversion_is_visible pg_opfamily_is_visible
-  pg_ts_config_is_visible pg_ts_dict_is_visible pg_client_encoding pg_column_is_updatable pg_encoding_to_char
-  pg_function_is_visible pg_get_constraintdef pg_get_expr pg_get_function_arguments
-  pg_get_function_identity_arguments pg_get_function_result pg_get_functiondef pg_get_indexdef pg_get_keywords
+  lower ltrim max md5 min mod now nullif obj_description octet_length oidvectortypes parse_ident pg_advisory_unlock_all
+  pg_backend_pid pg_blocking_pids pg_char_to_encoding pg_collation_is_visible pg_conversion_is_visible pg_opfamily_is_visible
+  pg_ts_config_is_visible pg_ts_dict_is_visible pg_client_encoding pg_column_is_updatable pg_database_size pg_describe_object
+  pg_encoding_to_char pg_function_is_visible pg_get_constraintdef pg_get_expr pg_get_function_arg_default pg_get_function_arguments
+  pg_get_function_identity_arguments pg_get_function_result pg_get_function_sqlbody pg_get_functiondef pg_get_indexdef pg_get_keywords
   pg_get_partition_constraintdef pg_get_partkeydef pg_get_ruledef pg_get_serial_sequence pg_get_statisticsobjdef
-  pg_get_statisticsobjdef_columns pg_get_triggerdef pg_get_userbyid pg_get_viewdef pg_index_column_has_property
-  pg_is_in_recovery pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible pg_operator_is_visible
-  pg_relation_is_publishable pg_relation_is_updatable pg_statistics_obj_is_visible pg_table_is_visible
-  pg_size_pretty pg_type_is_visible pg_typeof position quote_ident
-  quote_literal rank regexp_match regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table replace
+  pg_get_statisticsobjdef_columns pg_get_triggerdef pg_get_userbyid pg_get_viewdef pg_has_role pg_identify_object
+  pg_identify_object_as_address pg_index_column_has_property pg_index_has_property pg_indexam_has_property pg_indexes_size
+  pg_is_in_recovery pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible pg_options_to_table pg_postmaster_start_time pg_operator_is_visible
+  pg_relation_is_publishable pg_relation_is_updatable pg_relation_size pg_show_all_settings pg_stat_get_numscans pg_statistics_obj_is_visible pg_table_is_visible
+  pg_size_pretty pg_table_size pg_tablespace_location pg_tablespace_size pg_total_relation_size pg_ts_parser_is_visible
+  pg_ts_template_is_visible pg_type_is_visible pg_typeof position quote_ident
+  quote_literal quote_nullable rank regexp_count regexp_like regexp_match regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table replace
   right round row_number row_to_json rtrim shobj_description sign split_part starts_with string_agg
-  string_to_array strpos substr substring sum to_char to_json to_jsonb to_regclass to_regnamespace to_regproc to_regtype
-  translate trim unnest upper version _pg_expandarray _pg_truetypid _pg_truetypmod _pg_char_max_length
+  string_to_array strpos substr substring sum to_char to_json to_jsonb to_regclass to_regcollation to_regnamespace to_regoper
+  to_regoperator to_regproc to_regprocedure to_regrole to_regtype
+  translate trim ts_token_type unnest upper version _pg_expandarray _pg_truetypid _pg_truetypmod _pg_char_max_length
   _pg_numeric_precision _pg_numeric_scale _pg_datetime_precision
   bit bpchar char character dec decimal float numeric time timestamp timestamptz varbit varchar interval name text`),
 )
@@ -67,7 +81,7 @@ const OWN_FUNCTIONS: ReadonlySet<string> = new Set(
 const OWN_PREFIX = /^(?:_?pg_|has_|to_reg)/
 
 export const CATALOGUE: CatalogueNames = {
-  isRelation: (name) => RELATIONS.has(name),
+  isRelation,
   // What is set is never the catalogue's: see `session-calls.ts`.
   isFunction: (name) => FUNCTIONS.has(name) || KEYWORDS.has(name) || name === 'set_config',
   isOwnFunction: (name) => OWN_FUNCTIONS.has(name) || OWN_PREFIX.test(name),
@@ -122,7 +136,7 @@ export function checkCatalogueWords(statement: readonly Word[]): void {
 
 /** Names of columns and of results begin like that, too: they are not looked up. */
 function isKnown(name: string, isCalled: boolean): boolean {
-  return isCalled ? FUNCTIONS.has(name) || RELATIONS.has(name) : RELATIONS.has(name) || NAMES.has(name)
+  return isRelation(name) || (isCalled ? FUNCTIONS.has(name) : NAMES.has(name))
 }
 
 /** `AS pg_get_expr_1`: a name that the statement gives, and looks up nowhere. */
@@ -151,24 +165,28 @@ function isNamed(statement: readonly Word[], at: number): boolean {
   if (end < 0 || !areColumns) return false
   const before = statement[at - 1]
   if (before?.text === ')') return isOfSet(statement, at - 1)
-  if (before !== undefined && isName(before)) return RELATIONS.has(before.value) && statement[at - 2]?.value !== 'as'
+  if (before !== undefined && isName(before)) return isRelation(before.value) && statement[at - 2]?.value !== 'as'
   return (
     before?.text === ',' && commandOf({ words: statement }) === 'with' && isQuery(statement.slice(end + 1, end + 5))
   )
 }
 
-/** `generate_series(1, 32) name (a)`: behind the call of a function of rows, and no other parenthesis. */
+/** `generate_series(1, 32) name (a)`, `(VALUES (1)) name (a)`: behind the call of a function of rows or a query, and no other parenthesis. */
 function isOfSet(statement: readonly Word[], close: number): boolean {
   let depth = 0
   for (let at = close; at > 0; at -= 1) {
     const { text } = statement[at] as Word
     depth += text === ')' ? 1 : text === '(' ? -1 : 0
-    if (depth === 0) return statement[at - 1]?.kind === 'name' && SETS.has(statement[at - 1]?.value ?? '')
+    if (depth > 0) continue
+    const [before, first] = [statement[at - 1], statement[at + 1]]
+    if (first?.kind === 'name' && QUERIES.has(first.value)) return true
+    return before?.kind === 'name' && SETS.has(before.value)
   }
   return false
 }
 
 const SETS: ReadonlySet<string> = new Set(['generate_series', 'unnest'])
+const QUERIES: ReadonlySet<string> = new Set(['select', 'values', 'with'])
 
 /** `AS [NOT] [MATERIALIZED] (SELECT`: what has columns and types in place of it is the call of a function. */
 function isQuery(following: readonly Word[]): boolean {

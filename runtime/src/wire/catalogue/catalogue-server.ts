@@ -11,11 +11,10 @@ import { type EmbeddedServer, startEmbeddedServer } from '../../database/embedde
 import { closeOpenFunctions } from '../../database/open-functions.ts'
 import type { TenantCall } from '../../flow.ts'
 import { FairGate } from '../../http/fair-gate.ts'
-import type { Platform } from '../../operations/platform.ts'
-import { describedTables } from '../../operations/queries/information-schema.ts'
+import type { Described } from '../../operations/queries/information-schema.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import type { CatalogueAddress, CatalogueLink } from './catalogue-link.ts'
-import { catalogueName, READER, TEMPLATE_SQL, tablesSql } from './table-sql.ts'
+import { catalogueName, READER, REOPENED_SQL, TEMPLATE_SQL, tablesSql } from './table-sql.ts'
 
 const SETTINGS = {
   max_connections: '40',
@@ -46,12 +45,13 @@ export interface CatalogueOptions {
   readonly dataDirectory: string
   /** Databases that are kept. */
   readonly mostSets: number
+  /** What the caller may read now, as he may read it. */
+  tablesOf(call: TenantCall): Promise<readonly Described[]>
   readonly logger: Logger
 }
 
 /** What is asked. */
 export interface Asked {
-  readonly platform: Platform
   /** False: its answer is the same whatever the caller may read. */
   readonly needsTables: boolean
 }
@@ -97,11 +97,11 @@ export class CatalogueServer {
   }
 
   async #inDatabase<T>(
-    { platform, needsTables }: Asked,
+    { needsTables }: Asked,
     call: TenantCall,
     work: (address: CatalogueAddress) => Promise<T>,
   ): Promise<T> {
-    const tables = needsTables ? await describedTables(platform, call) : []
+    const tables = needsTables ? await this.#options.tablesOf(call) : []
     if (tables.length > MOST_TABLES) throw new WireError('54000', `there are more than ${MOST_TABLES} tables`)
     const name = catalogueName(call.tenant, tables)
     const { server, password } = await unlessAborted(this.#server(), call.signal)
@@ -231,7 +231,7 @@ async function prepare(address: DatabaseAddress, password: string): Promise<void
   await onDatabase(address, 'template1', async (client) => {
     await client.query(TEMPLATE_SQL)
     await closeOpenFunctions(client)
-    await client.query('grant execute on function pg_advisory_unlock_all() to public')
+    await client.query(REOPENED_SQL)
   })
 }
 

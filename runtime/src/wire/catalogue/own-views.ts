@@ -7,8 +7,10 @@ import { quoteText } from '@sluice/engine'
 import { textOf, type Word } from '../sql/words.ts'
 import type { SessionCall } from './session-calls.ts'
 
+/** Clients take it for the server's own. */
 const SCHEMA = 'information_schema'
-const VIEW = 'pg_database'
+/** Of all databases of a server. */
+const VIEWS: ReadonlySet<string> = new Set(['pg_database', 'pg_db_role_setting', 'pg_shdepend'])
 
 export interface OpenCursor {
   readonly name: string
@@ -50,7 +52,7 @@ const PARTS: Readonly<Record<string, (session: SessionView) => string>> = {
 
 /** The text that the catalogue's PostgreSQL is given of a statement, when it is known how its session is. */
 export function ownText(
-  words: readonly Word[],
+  given: readonly Word[],
   calls: ReadonlyMap<Word, SessionCall>,
 ): (session: SessionView) => string {
   const isOf = (at: number, relation: string): boolean => {
@@ -59,11 +61,14 @@ export function ownText(
   }
   const isSchemaOf = (at: number, relation: string): boolean =>
     isOf(at, 'pg_catalog') && words[at + 1]?.text === '.' && isOf(at + 2, relation)
+  const isView = (word: Word | undefined): boolean =>
+    word !== undefined && (word.kind === 'name' || word.kind === 'quoted') && VIEWS.has(word.value)
+  const words = withoutSettingsCall(given)
   const parts = Object.keys(PARTS).filter((relation) => words.some((_, at) => isOf(at, relation)))
   const written = (session: SessionView, word: Word, at: number): string => {
     const call = calls.get(word)
     if (call !== undefined) return `(select ${session.valueOf(call)} as ${call.function})`
-    if (isSchemaOf(at, VIEW)) return SCHEMA
+    if (isOf(at, 'pg_catalog') && words[at + 1]?.text === '.' && isView(words[at + 2])) return SCHEMA
     // Of the statement's own parts there is no schema.
     if (parts.some((part) => isSchemaOf(at, part) || isSchemaOf(at - 1, part))) return ''
     const before = words[at - 1]
@@ -71,7 +76,9 @@ export function ownText(
     if (isOf(at, 'current_catalog') && word.kind === 'name' && !isNamed) {
       return '(select pg_catalog.current_database() as current_catalog)'
     }
-    return isOf(at, VIEW) && !isNamed ? `${SCHEMA}.${word.text}` : word.text
+    // Behind itself it is another name, and in front of a column it is what FROM calls so.
+    const isOther = isNamed || words[at + 1]?.text === '.' || before?.value === word.value
+    return isView(word) && !isOther ? `${SCHEMA}.${word.text}` : word.text
   }
   return (session) => {
     const text = textOf(words, (word, at) => written(session, word, at))
@@ -80,6 +87,16 @@ export function ownText(
     const own = parts.map((part) => PARTS[part]?.(session)).join(', ')
     return `${begin || 'with '}${own}${begin === '' ? ' ' : ', '}${rest}`
   }
+}
+
+/** `FROM pg_show_all_settings()` is of what `pg_settings` is made. */
+function withoutSettingsCall(words: readonly Word[]): readonly Word[] {
+  const isCall = (at: number): boolean =>
+    words[at]?.value === 'pg_show_all_settings' && words[at + 1]?.text === '(' && words[at + 2]?.text === ')'
+  return words.flatMap((word, at) => {
+    if (isCall(at)) return [{ ...word, text: 'pg_settings'.padEnd(word.text.length), value: 'pg_settings' }]
+    return isCall(at - 1) || isCall(at - 2) ? [] : [word]
+  })
 }
 
 /** `columns` are names with what stands for a value where there is no row. */
@@ -161,4 +178,7 @@ create view ${SCHEMA}.pg_database as
     true as datallowconn, dathasloginevt, datconnlimit, datfrozenxid, datminmxid, dattablespace, datcollate, datctype,
     datlocale, daticurules, datcollversion, null::aclitem[] as datacl
   from pg_catalog.pg_database where datname = current_catalog;
-grant select on ${SCHEMA}.pg_database to public`
+create view ${SCHEMA}.pg_db_role_setting as select * from pg_catalog.pg_db_role_setting where false;
+create view ${SCHEMA}.pg_shdepend as select * from pg_catalog.pg_shdepend where false;
+
+${[...VIEWS].map((view) => `grant select on ${SCHEMA}.${view} to public`).join(';\n')}`

@@ -42,10 +42,18 @@ export function sessionCalls(words: readonly Word[]): WithCalls {
     at = start + found.length
   }
   const sets = [...calls.values()].some((call) => call.function === 'set_config')
-  if (sets && words.some(({ kind, value }) => kind === 'name' && value === 'from')) {
+  if (sets && words.some(({ kind, value }) => kind === 'name' && value === 'from') && !isOfSetting(words)) {
     throw notSupported('set_config() is taken in a SELECT without FROM', 'Send SET.')
   }
   return { words: kept, calls }
+}
+
+/** `FROM pg_settings WHERE name = 'bytea_output'`: one row, where there is that setting. */
+function isOfSetting(words: readonly Word[]): boolean {
+  const at = words.findIndex(({ kind, value }) => kind === 'name' && value === 'from')
+  const told = words.slice(at + 1).map(({ text, value }) => (text === '.' ? '.' : value))
+  const text = told.join(' ').replace(/^pg_catalog \. /, '')
+  return /^(?:pg_settings|pg_show_all_settings \( \)) where name = '\w+'$/.test(text)
 }
 
 const isCatalogue = (words: readonly Word[], at: number): boolean =>

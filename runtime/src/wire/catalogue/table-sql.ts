@@ -95,23 +95,68 @@ function tableSql({ schema, table, columns, masked = [] }: Described): readonly 
   ]
 }
 
+/** Views of what a server and its sessions do: they keep their columns, and have no rows. */
+const EMPTY_VIEWS = '^pg_(stat_|statio_|locks$|prepared_xacts$|available_)'
+
+/** Of tables that have no rows here, nobody knows the size. */
+const SIZES = [
+  ...['pg_relation_size', 'pg_table_size', 'pg_indexes_size', 'pg_total_relation_size'].map(
+    (name) => `${name}(regclass)`,
+  ),
+  ...['pg_relation_size(regclass, text)', 'pg_database_size(oid)', 'pg_database_size(name)'],
+  ...['pg_tablespace_size(oid)', 'pg_tablespace_size(name)'],
+]
+
+/** What looks up its own database in `pg_database`, by a name that is not told here: all are in UTF8, which is 6. */
+const ENCODING_SQL = `
+create or replace function information_schema._pg_char_octet_length(typid oid, typmod int4) returns integer
+  language sql immutable parallel safe returns null on null input
+  return case when $1 in (25, 1042, 1043) then case when $2 = -1 then cast(2^30 as integer)
+    else information_schema._pg_char_max_length($1, $2) * pg_catalog.pg_encoding_max_length(6) end end;
+do $$ declare own record; begin
+  for own in select c.relname as name, pg_get_viewdef(c.oid) as sql from pg_class c
+    where relnamespace = 'information_schema'::regnamespace and relkind = 'v' and pg_get_viewdef(c.oid) like '%datname = current_database()%'
+  loop execute format('create or replace view information_schema.%I as %s', own.name,
+    replace(own.sql, 'datname = current_database()', 'datname = current_catalog::name')); end loop;
+end $$`
+
 /**
- * Of all databases, in the one that they are copies of. What tells of others is nobody's, and of the server's settings those
- * alone are told that drivers compare with.
+ * Of all databases, in the one that they are copies of. What tells of others is nobody's, or has no rows; of the server's settings
+ * those alone are told that drivers compare with. Functions of the server's own are run by what is in their place only where that
+ * is put into the statement: none of these may be STRICT.
  */
 export const TEMPLATE_SQL = `
+set allow_system_table_mods = on;
+do $$ declare empty record; begin
+  for empty in select c.relname as name, string_agg(format('null::%s%s as %I', format_type(a.atttypid, a.atttypmod),
+        case when a.attcollation not in (0, t.typcollation) then format(' collate %s', a.attcollation::regcollation) end, a.attname), ', ' order by a.attnum) as columns
+      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 join pg_type t on t.oid = a.atttypid
+      where c.relnamespace = 'pg_catalog'::regnamespace and c.relkind = 'v' and c.relname ~ '${EMPTY_VIEWS}' group by c.oid
+  loop execute format('create or replace view pg_catalog.%I as select %s where false', empty.name, empty.columns); end loop;
+end $$;
 do $$ declare hidden text; begin
   for hidden in select oid::regclass::text from pg_class
     where relnamespace = 'pg_catalog'::regnamespace and relkind in ('r', 'v')
       and (relisshared or relname ~ '^pg_(stat|statio|user|group|shadow|settings|locks|cursors|prepared|file|hba|ident|config|backend|shmem|aios|wait|replication|dsm|available)')
-      and relname not in ('pg_statistic_ext', 'pg_stats', 'pg_tablespace')
+      and relname !~ '${EMPTY_VIEWS}'
+      and relname not in ('pg_statistic_ext', 'pg_stats', 'pg_stats_ext', 'pg_tablespace', 'pg_auth_members', 'pg_shdescription',
+        'pg_shseclabel', 'pg_parameter_acl', 'pg_subscription', 'pg_user', 'pg_group', 'pg_user_mappings')
   loop execute format('revoke all on %s from public', hidden); end loop;
 end $$;
 do $$ declare settings text := format('select case lower($1) when %L then %L when %L then %L end',
   'default_table_access_method', 'heap', 'server_version_num', current_setting('server_version_num'));
 begin
-  execute format('create or replace function pg_catalog.current_setting(text) returns text language sql stable strict as %L', settings);
-  execute format('create or replace function pg_catalog.current_setting(text, boolean) returns text language sql stable strict as %L', settings);
+  execute format('create or replace function pg_catalog.current_setting(text) returns text language sql stable as %L', settings);
+  execute format('create or replace function pg_catalog.current_setting(text, boolean) returns text language sql stable as %L', settings);
 end $$;
+${SIZES.map((size) => `create or replace function pg_catalog.${size} returns bigint language sql stable as 'select null::bigint'`).join(';\n')};
+create or replace function pg_catalog.pg_blocking_pids(integer) returns integer[] language sql stable as 'select array[]::integer[]';
+${ENCODING_SQL};
 revoke create on schema public from public;
-${OWN_VIEWS_SQL}`
+${OWN_VIEWS_SQL};
+reset allow_system_table_mods`
+
+/** Of what is closed to everybody, what does nothing here. */
+export const REOPENED_SQL = ['pg_advisory_unlock_all()', ...SIZES]
+  .map((name) => `grant execute on function pg_catalog.${name} to public`)
+  .join(';\n')

@@ -5,6 +5,7 @@ import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
 import type { ParameterValue } from '../protocol/client-messages.ts'
 import { formatAt } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
+import { withNames } from '../sql/plain-names.ts'
 import { type ResultNames, resultNames, type Statement } from '../sql/words.ts'
 import { columnOf, oidOf, type TypedColumn } from '../values/column-types.ts'
 import { rowsOfCsv } from '../values/csv-rows.ts'
@@ -14,7 +15,8 @@ import type { RowPlan } from './row-plans.ts'
 /** Their number has 16 bits in messages, and readers take it for a signed one. */
 const MOST_COLUMNS = 32_767
 
-export function productPlan(platform: Platform, statement: Statement, declared: readonly number[]): RowPlan {
+export function productPlan(platform: Platform, given: Statement, declared: readonly number[]): RowPlan {
+  const statement = withNames(given)
   // What is kept of a statement is small: its words are many times its text.
   const { sql, words } = statement
   const places = parameterPlaces(statement)

@@ -66,7 +66,7 @@ export function rowPlan(parts: SessionPlanParts, statement: Statement, declared:
 const selected = (rows: number): string => `SELECT ${rows}`
 
 function cataloguePlan(
-  { platform, catalogue, session }: SessionPlanParts,
+  { catalogue, session }: SessionPlanParts,
   { sql, words: given }: Statement,
   declared: readonly number[],
 ): RowPlan {
@@ -81,7 +81,7 @@ function cataloguePlan(
   const isOfPath = asked.some(({ name }) => name.toLowerCase() === 'search_path')
   const isOfTables = isOfPath || needsTables(words)
   // Of the path of a session it depends on the tables which schema is the current one.
-  const ask = () => ({ platform, needsTables: isOfTables || session.searchPath() !== null })
+  const ask = () => ({ needsTables: isOfTables || session.searchPath() !== null })
   return {
     tag: selected,
     describe: (call) => catalogue.within(ask(), call, (link) => describeByCatalogue(link, statement(), call.signal)),

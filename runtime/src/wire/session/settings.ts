@@ -25,7 +25,7 @@ const FIXED: Readonly<Record<string, readonly [shown: string, accepted: RegExp]>
   client_encoding: ['UTF8', /^(?:utf-?8|unicode)$/i],
   datestyle: ['ISO, MDY', /^iso(?:\s*,\s*(?:mdy|dmy|ymd))?$/i],
   intervalstyle: ['postgres', /^postgres$/i],
-  timezone: ['UTC', /^(?:utc|gmt|etc\/utc|zulu)$/i],
+  timezone: ['UTC', /^(?:utc|gmt|etc\/utc|zulu|[+-]?0{1,2}(?::00){0,2})$/i],
   standard_conforming_strings: ['on', /^(?:on|true|1)$/i],
   default_transaction_read_only: ['on', /^(?:on|true|1)$/i],
   transaction_read_only: ['on', /^(?:on|true|1)$/i],
@@ -61,6 +61,11 @@ const SHOWN: Readonly<Record<string, string>> = {
   lc_time: 'C',
   block_size: '8192',
   default_table_access_method: 'heap',
+  default_tablespace: '',
+  temp_tablespaces: '',
+  quote_all_identifiers: 'off',
+  array_nulls: 'on',
+  default_toast_compression: 'pglz',
   max_function_args: '100',
 }
 
@@ -245,7 +250,9 @@ export function settingOf(
   const first = texts[0]?.toLowerCase()
   if (first === 'characteristics') return transactionModes(texts.slice(3))
   if (first === 'transaction') return transactionModes(texts.slice(1))
-  if (first === 'time') return [{ name: 'timezone', value: texts[2] ?? '' }]
+  // TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE
+  if (first === 'time')
+    return [{ name: 'timezone', value: texts[texts[2]?.toLowerCase() === 'interval' ? 3 : 2] ?? '' }]
   if (first === 'names') return [{ name: 'client_encoding', value: texts[1] ?? '' }]
   const [name = '', sign = '', ...rest] = texts
   if (!['to', '='].includes(sign.toLowerCase()) || rest.length === 0) {

@@ -70,9 +70,11 @@ function isPlain({ kind, text, value }: Word, before: Word | undefined): boolean
 
 const CATALOGUE_SCHEMAS: ReadonlySet<string> = new Set(['pg_catalog', 'information_schema'])
 
-function namesCatalogue(words: readonly Word[], at: number, { isRelation }: CatalogueNames): boolean {
+function namesCatalogue(words: readonly Word[], at: number, { isRelation, isOwnFunction }: CatalogueNames): boolean {
   const word = words[at] as Word
   if (!isName(word)) return false
+  // `FROM current_schema()`
+  if (words[at - 1]?.value === 'from' && words[at + 1]?.text === '(' && isOwnFunction(word.value)) return true
   if (CATALOGUE_SCHEMAS.has(word.value) && words[at + 1]?.text === '.') return true
   if (!word.value.startsWith('pg_') || words[at - 1]?.text === '.') return false
   const before = words[at - 1]?.value

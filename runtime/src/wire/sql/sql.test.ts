@@ -7,6 +7,7 @@ import { type SessionCall, sessionCalls } from '../catalogue/session-calls.ts'
 import { executionOf, preparationOf } from '../session/preparing.ts'
 import { cursorOf, doorOf, fetchOf } from './commands.ts'
 import { copyOf } from './copy.ts'
+import { withNames } from './plain-names.ts'
 import { statementsOf, textOf, type Word, wordsOf } from './words.ts'
 
 const nothing: SessionView = {
@@ -40,6 +41,21 @@ describe('words', () => {
       statementsOf("select ';'; ;select $a$;$a$ -- ;\n").map(({ sql }) => sql),
       ["select ';'", 'select $a$;$a$'],
     )
+  })
+
+  it('that the dialect of products keeps for itself are names in quotes', () => {
+    for (const [sql, written] of [
+      ['SELECT At, v.at FROM a.v ORDER BY at', 'SELECT "at", v."at" FROM a.v ORDER BY "at"'],
+      [
+        "SELECT at AT TIME ZONE 'UTC', 'at', \"at\" FROM a.v AT (VERSION => 1)",
+        'SELECT "at" AT TIME ZONE \'UTC\', \'at\', "at" FROM a.v AT (VERSION => 1)',
+      ],
+      ['SELECT $1 + at -- at', 'SELECT $1 + "at"'],
+    ] as const) {
+      const { sql: told, words } = withNames(one(`; ${sql}`))
+      assert.equal(told, written)
+      assert.deepEqual(words, one(written).words)
+    }
   })
 
   it('are refused where something has no end, or hides a name', () => {
@@ -84,6 +100,7 @@ describe('where statements go', () => {
       "SELECT 1, 'a' AS b",
       'VALUES (1)',
       'SELECT current_schema()',
+      'SELECT * FROM current_schema()',
       'SELECT current_schema',
       'SELECT current_user',
       "SELECT 'hstore'::regtype::oid",
@@ -111,9 +128,11 @@ describe('where statements go', () => {
     const view = 'information_schema.pg_database'
     assert.equal(
       given('SELECT d.datname, pg_database.oid::text FROM pg_catalog.pg_database d, pg_database WHERE 1<=2'),
-      `SELECT d.datname, ${view}.oid::text FROM ${view} d, ${view} WHERE 1<=2`,
+      `SELECT d.datname, pg_database.oid::text FROM ${view} d, ${view} WHERE 1<=2`,
     )
     assert.equal(given('SELECT 1 FROM "pg_database"'), 'SELECT 1 FROM information_schema."pg_database"')
+    assert.equal(given('SELECT 1 FROM pg_shdepend pg_shdepend'), 'SELECT 1 FROM information_schema.pg_shdepend pg_shdepend')
+    assert.match(given('SELECT s.name FROM pg_show_all_settings() AS s'), / SELECT s\.name FROM pg_settings +AS s$/)
     const same = "SELECT 'pg_database', a.pg_database AS pg_database FROM b.pg_database"
     assert.equal(given(same), same)
     const createdAt = new Date(0)
@@ -140,6 +159,13 @@ describe('where statements go', () => {
       given("SELECT set_config('search_path', '', false)"),
       "SELECT (select 'set_config search_path' as set_config)",
     )
+    for (const from of ['pg_show_all_settings()', 'pg_catalog.pg_settings']) {
+      const [words, calls] = own(
+        `SELECT set_config('bytea_output', 'hex', false) FROM ${from} WHERE name = 'bytea_output'`,
+      )
+      assert.equal(calls.size, 1)
+      checkCatalogueWords(words)
+    }
     const [call] = sessionCalls(one("SELECT \"set_config\"('a''b', 'c', TRUE)").words).calls.values()
     assert.deepEqual(call, { function: 'set_config', name: "a'b", value: 'c', flag: true })
     for (const sql of ["SELECT set_config(a, 'b', false)", "SELECT set_config('a', 'b', false) FROM pg_class"])
@@ -157,11 +183,19 @@ describe('where statements go', () => {
       'WITH a(x) AS (SELECT 1), b(y, z) AS MATERIALIZED (SELECT 2, 3) SELECT * FROM a, b',
       'SELECT generate_series(1, pg_catalog.array_upper(indkey, 1)) FROM pg_index',
       'SELECT pos.n FROM pg_class c, pg_catalog.generate_series(1, 32) pos(n)',
+      "SELECT s.a FROM (VALUES ('x', '23'::pg_catalog.oid)) s(a, b)",
+      'SELECT count(*) FROM pg_stat_activity, pg_locks',
+      'SELECT pg_table_size(oid), pg_catalog.pg_total_relation_size(oid) FROM pg_class',
     ]
     for (const sql of allowed) checkCatalogueWords(one(sql).words)
     const refused = [
-      'SELECT * FROM pg_stat_activity',
+      'SELECT * FROM pg_stat_get_activity(null)',
+      'SELECT pg_stat_get_activity(null)',
+      'SELECT * FROM pg_lock_status()',
       'SELECT * FROM "pg_shadow"',
+      'SELECT * FROM pg_authid',
+      'SELECT * FROM pg_hba_file_rules',
+      'SELECT txid_current()',
       'SELECT pg_read_file($1)',
       'SELECT "pg_read_file"($1)',
       "SELECT set_config('statement_timeout', '0', false)",
@@ -171,7 +205,8 @@ describe('where statements go', () => {
       'SELECT pg_terminate_backend(1)',
       'SELECT 1 INTO x',
       "SELECT dblink('x')",
-      'SELECT pg_table_size(1)',
+      'SELECT pg_ls_dir($1)',
+      'SELECT 1 FROM (SELECT 1) a, (oid) lo_get(oid)',
       'SELECT * FROM pg_class, query_to_xml(relname) AS (a text)',
       'WITH a AS (SELECT 1) SELECT * FROM pg_class, lo_get(oid) AS (a text, b int)',
       'SELECT 1 FROM pg_class c lo_get(oid)',
