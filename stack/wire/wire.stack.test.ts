@@ -197,7 +197,8 @@ describe('rows', () => {
     // In the dialect of products, a relation or not.
     assert.equal((await wire.query('SELECT 7/2 AS half, $1::bigint + 1 AS more', ['41'])).rows[0].half, 3.5)
     // A word that the dialect keeps for itself.
-    const named = "SELECT at, at AT TIME ZONE 'UTC' AS zoned FROM crm.people WHERE at IS NOT NULL AND id = $1 ORDER BY at"
+    const named =
+      "SELECT at, at AT TIME ZONE 'UTC' AS zoned FROM crm.people WHERE at IS NOT NULL AND id = $1 ORDER BY at"
     assert.equal((await wire.query(named, [7])).fields[0]?.name, 'at')
     const parts = await wire.query({
       text: 'SELECT id FROM crm.people ORDER BY id',
@@ -291,7 +292,11 @@ describe('who may read', () => {
       'SELECT d.datname FROM pg_catalog.pg_database d, pg_database WHERE d.oid = pg_database.oid',
     )
     assert.deepEqual(databases.rows, [{ datname: other }])
-    for (const sql of ['SELECT * FROM pg_shadow', 'SELECT pg_stat_get_activity(null)', "SELECT pg_read_file('/etc/passwd')"])
+    for (const sql of [
+      'SELECT * FROM pg_shadow',
+      'SELECT pg_stat_get_activity(null)',
+      "SELECT pg_read_file('/etc/passwd')",
+    ])
       assert.notEqual(await codeOf(stranger.query(sql)), 'done', sql)
     assert.deepEqual((await stranger.query('SELECT * FROM pg_stat_activity')).rows, [])
     const types = await wire.query(

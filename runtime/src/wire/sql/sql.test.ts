@@ -131,7 +131,10 @@ describe('where statements go', () => {
       `SELECT d.datname, pg_database.oid::text FROM ${view} d, ${view} WHERE 1<=2`,
     )
     assert.equal(given('SELECT 1 FROM "pg_database"'), 'SELECT 1 FROM information_schema."pg_database"')
-    assert.equal(given('SELECT 1 FROM pg_shdepend pg_shdepend'), 'SELECT 1 FROM information_schema.pg_shdepend pg_shdepend')
+    assert.equal(
+      given('SELECT 1 FROM pg_shdepend pg_shdepend'),
+      'SELECT 1 FROM information_schema.pg_shdepend pg_shdepend',
+    )
     assert.match(given('SELECT s.name FROM pg_show_all_settings() AS s'), / SELECT s\.name FROM pg_settings +AS s$/)
     const same = "SELECT 'pg_database', a.pg_database AS pg_database FROM b.pg_database"
     assert.equal(given(same), same)
