@@ -1,6 +1,6 @@
 /** Mistakes of writing and keeping that were written from the contract alone, before any check was looked at. */
 import { isDeepStrictEqual } from 'node:util'
-import { batchFromRows, parseKeyTemplate, type Row, renderKey, rowsOf, SluiceError, type Value } from '@sluice/sdk'
+import { batchFromRows, parseKeyTemplate, type Row, renderKey, SluiceError, type Value } from '@sluice/sdk'
 import { digestOf } from '../reference/digest.ts'
 import reference, { type ReferenceMemory } from '../reference/index.ts'
 import type { RowVersion } from '../reference/memory.ts'
