@@ -20,6 +20,8 @@ export interface ToldRow {
   /** The former key. */
   readonly from: Row | null
   readonly row: Row
+  /** The columns that it says it lacks; null where its stream gives no marks. */
+  readonly lacking: readonly string[] | null
   readonly schema: TableSchema
 }
 
@@ -55,6 +57,8 @@ export function isRow(one: Told): one is ToldRow {
 class Form {
   readonly #streams: readonly ChangeStream[]
   readonly #schemas = new Map<number, TableSchema>()
+  readonly #marked = new Map<number, boolean>()
+  readonly #last = new Map<number, ToldRow>()
   readonly #seqs = new Map<number, string>()
   readonly #gone = new Map<number, Set<string>>()
   #position: ChangePosition
@@ -70,7 +74,11 @@ class Form {
       return [event]
     }
     if (this.#streams[event.stream] === undefined) throw malformed('an event is of no stream', String(event.stream))
-    if (event.kind === 'schema') this.#schema(event.stream, event.schema)
+    if (event.kind === 'schema') this.#schema(event.stream, event)
+    if (event.kind === 'reject' && event.carried === true) {
+      this.#carried(event)
+      return [event]
+    }
     if (event.kind === 'truncate' || event.kind === 'reject') this.#grow(event.stream, event.seq)
     if (event.kind === 'reject' && event.reason === '') throw malformed('a row is rejected without a reason', 'no text')
     return event.kind === 'rows' ? this.#rows(event) : [event]
@@ -87,12 +95,25 @@ class Form {
     this.#position = position
   }
 
-  #schema(stream: number, schema: TableSchema): void {
-    const { primaryKey = [] } = this.#streams[stream] ?? {}
+  #schema(stream: number, { schema, marks = false }: Extract<ChangeEvent, { kind: 'schema' }>): void {
+    const { primaryKey = [], marks: isAsked = false } = this.#streams[stream] ?? {}
+    if (marks && !isAsked) throw malformed('marks are given to who has not asked for them', 'marks')
+    const former = this.#marked.get(stream)
+    if (former !== undefined && former !== marks)
+      throw malformed('one schema of a stream has marks and another has none', marks ? 'marks' : 'no marks')
+    this.#marked.set(stream, marks)
     const names = schema.columns.map(({ name }) => name)
     if (schema.primaryKey.join() !== primaryKey.join() || !primaryKey.every((name) => names.includes(name)))
       throw malformed('a schema has another key than was asked for', schema.primaryKey.join(', ') || 'none')
     this.#schemas.set(stream, schema)
+  }
+
+  /** Of the row before it, which has come without the value and says so. */
+  #carried({ stream, seq, column }: Extract<ChangeEvent, { kind: 'reject' }>): void {
+    const last = this.#last.get(stream)
+    if (last?.seq !== seq) throw malformed('a reject that is carried is not of the row before it', seq)
+    if (column === null || !last.lacking?.includes(column))
+      throw malformed('a reject is carried of a column that its row does not say it lacks', String(column))
   }
 
   #grow(stream: number, seq: string): void {
@@ -111,7 +132,8 @@ class Form {
 
   #row(stream: number, schema: TableSchema, cells: readonly (string | null)[]): ToldRow {
     const [op, seq = null, unchanged = null, from = null, ...texts] = cells
-    if (cells.length !== CHANGE_COLUMNS.length + schema.columns.length)
+    const isMarked = this.#marked.get(stream) === true
+    if (cells.length !== CHANGE_COLUMNS.length + schema.columns.length + (isMarked ? 1 : 0))
       throw malformed('a row has other columns than its schema', `${cells.length} cells`)
     if ((op !== 'u' && op !== 'd') || seq === null) throw malformed('a row has no _op or no _seq', `${op}, ${seq}`)
     this.#grow(stream, seq)
@@ -119,11 +141,16 @@ class Form {
     const valueAt = (index: number, text: string | null | undefined) =>
       text == null ? null : valueOf(schema.columns[index]?.type ?? 'string', text)
     const row = schema.columns.map((_, index) => valueAt(index, texts[index]))
+    const lacking = isMarked ? (listOf(cells.at(-1) ?? null) ?? []) : null
+    if (lacking?.some((name) => (row[schema.columns.findIndex((column) => column.name === name)] ?? null) !== null))
+      throw malformed('a row has a value that it says it lacks', JSON.stringify(cells))
     const former = listOf(from)
     const left = listOf(unchanged) ?? []
     if (key.some((index) => row[index] === null)) throw malformed('a row came without its key', JSON.stringify(cells))
     if (op === 'd' && (left.length > 0 || from !== null || row.some((cell, at) => cell !== null && !key.includes(at))))
       throw malformed('of a row that is gone more came than its key', JSON.stringify(cells))
+    if (lacking?.some((name) => left.includes(name)))
+      throw malformed('a column is both unchanged and said to be lacking', left.join(', '))
     if (left.some((name) => row[schema.columns.findIndex((column) => column.name === name)] !== null))
       throw malformed('a column is called unchanged and has a value', left.join(', '))
     const gone = this.#gone.get(stream) ?? new Set()
@@ -132,7 +159,9 @@ class Form {
     if (former !== null && !gone.has(JSON.stringify(former)))
       throw malformed('a row has come from a key that was not told to be gone', JSON.stringify(former))
     const fromKey = former && key.map((index, nth) => valueAt(index, former[nth]))
-    return { kind: 'row', stream, op, seq, unchanged: left, from: fromKey, row, schema }
+    const told: ToldRow = { kind: 'row', stream, op, seq, unchanged: left, from: fromKey, row, lacking, schema }
+    this.#last.set(stream, told)
+    return told
   }
 }
 

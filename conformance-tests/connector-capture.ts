@@ -22,6 +22,8 @@ export class Capture {
   readonly mirror = new ChangeMirror()
   readonly owner: SourceOwner
   tables: readonly SourceTable[]
+  /** Whether rows are asked for without values that nothing can carry. */
+  marks = false
   #incarnations: ReadonlyMap<string, string> = new Map()
   #position: ChangePosition | null = null
 
@@ -66,7 +68,8 @@ export class Capture {
   }
 
   get streams() {
-    return this.tables.map((table) => streamOf(this.context.fixture.schema, table))
+    const { schema } = this.context.fixture
+    return this.tables.map((table) => ({ ...streamOf(schema, table), ...(this.marks ? { marks: true } : {}) }))
   }
 
   /** On a connector of its own, as each run has it. */
@@ -98,8 +101,8 @@ export class Capture {
       for (const index of indexes) {
         const table = this.tables[index]
         if (table === undefined) continue
-        const { schema, rows } = await this.context.read(connector, table)
-        this.mirror.fill(index, schema, rows)
+        const { schema, rows, marks } = await this.context.read(connector, table, this.marks ? markedIn(table) : {})
+        this.mirror.fill(index, schema, rows, marks ?? [])
       }
     })
   }
@@ -140,6 +143,11 @@ export class Capture {
     return given
   }
 
+  /** Reads on from there next. */
+  movedTo(position: ChangePosition): void {
+    this.#position = position
+  }
+
   ack(position: ChangePosition = this.position): Promise<void> {
     return this.with((source) => source.ack({ capture: this.name, position, signal: this.signal }))
   }
@@ -157,6 +165,11 @@ export class Capture {
     for (const [index, table] of this.tables.entries())
       expectRows(table, this.owner.rows(table), this.mirror.rows(index), why)
   }
+}
+
+/** What is asked of a read for its rows to come without values that nothing can carry. */
+export function markedIn({ columns, primaryKey }: SourceTable): { readonly marked: readonly string[] } {
+  return { marked: columns.map(({ name }) => name).filter((name) => !primaryKey.includes(name)) }
 }
 
 export function sourceOf({ changes }: Connector): ChangeSource {

@@ -6,9 +6,12 @@ import { changingChecks } from './connector-checks/changing.ts'
 import type { ConnectorCheck, Mode } from './connector-checks/check.ts'
 import { discoveryChecks } from './connector-checks/discovery.ts'
 import { exactnessChecks } from './connector-checks/exactness.ts'
+import { logMarkChecks } from './connector-checks/log-marks.ts'
+import { logNearChecks } from './connector-checks/log-near.ts'
 import { logPlaceChecks } from './connector-checks/log-places.ts'
 import { logRowChecks } from './connector-checks/log-rows.ts'
 import { logTableChecks } from './connector-checks/log-tables.ts'
+import { logWaitChecks } from './connector-checks/log-waiting.ts'
 import { logWriterChecks } from './connector-checks/log-writers.ts'
 import { readingChecks } from './connector-checks/reading.ts'
 import { resumingChecks } from './connector-checks/resuming.ts'
@@ -33,6 +36,9 @@ export const CONNECTOR_CHECKS: readonly ConnectorCheck[] = [
   ...logPlaceChecks,
   ...logTableChecks,
   ...logWriterChecks,
+  ...logMarkChecks,
+  ...logNearChecks,
+  ...logWaitChecks,
 ].sort((left, right) => Number(left.id.slice(1)) - Number(right.id.slice(1)))
 
 export interface ConnectorSuiteOptions {

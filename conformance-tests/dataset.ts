@@ -125,12 +125,19 @@ export class Dataset {
     return ways
   }
 
-  async see(options: { readonly policy?: ReadPolicy; readonly way?: ReadOperation; readonly target?: Target } = {}) {
+  async see(
+    options: {
+      readonly policy?: ReadPolicy
+      readonly way?: ReadOperation
+      readonly target?: Target
+      readonly store?: ServingStore
+    } = {},
+  ) {
     const { candidates, template } = this
     const sight = { target: options.target ?? this.target, candidates, template }
     const [first = 'scan'] = this.ways()
     const policy = options.policy ? { policy: options.policy } : {}
-    return seeAll(this.#parts.store(), options.way ?? first, { ...sight, ...policy })
+    return seeAll(options.store ?? this.#parts.store(), options.way ?? first, { ...sight, ...policy })
   }
 
   /**

@@ -18,6 +18,11 @@ export type SourceWrite =
 /** A transaction of the source's owner. Several are open at a time; no two write to one row. */
 export interface SourceTransaction {
   write(write: SourceWrite): Promise<void>
+  /**
+   * Gives the row, of a table of `SIMPLE`, a value in one column, none of the key, that no logical type can carry: which one. Absent
+   * where no column of the source can hold such a value.
+   */
+  spoil?(table: SourceTable, row: Row): Promise<string>
   /** Begins a part that `undo` takes back alone, the last begun first; absent where the source has no such parts. */
   mark?(): Promise<void>
   undo?(): Promise<void>

@@ -14,6 +14,7 @@ import { historyChecks } from './checks/history.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
 import { isolationChecks } from './checks/isolation.ts'
 import { keyEdgeChecks } from './checks/key-edges.ts'
+import { madeAnewChecks } from './checks/made-anew.ts'
 import { manifestChecks } from './checks/manifest.ts'
 import { maskingChecks } from './checks/masking.ts'
 import { nearNameChecks } from './checks/near-names.ts'
@@ -21,6 +22,7 @@ import { openingChecks } from './checks/opening.ts'
 import { pageChecks } from './checks/pages.ts'
 import { policyChecks } from './checks/policy.ts'
 import { provisioningChecks } from './checks/provisioning.ts'
+import { readEdgeChecks } from './checks/read-edges.ts'
 import { readingChecks } from './checks/reading.ts'
 import { realtimeChecks } from './checks/realtime.ts'
 import { rejectChecks } from './checks/rejects.ts'
@@ -66,4 +68,6 @@ export const CHECKS: readonly Check[] = [
   ...timeseriesChecks,
   ...realtimeChecks,
   ...digestChecks,
+  ...madeAnewChecks,
+  ...readEdgeChecks,
 ].sort((left, right) => left.id - right.id)

@@ -8,6 +8,8 @@ import { changed } from './shapes.ts'
 export class SourceOwner {
   readonly #log: LoggedSource
   readonly #tables = new Map<string, Map<string, Row>>()
+  /** Columns that rows have a value in which nothing can carry, by table and key. */
+  readonly #lacking = new Map<string, Map<string, string>>()
   readonly #open = new Set<SourceTransaction>()
 
   constructor(log: LoggedSource) {
@@ -15,12 +17,18 @@ export class SourceOwner {
   }
 
   /** What a table holds that was filled otherwise. */
-  knows(table: SourceTable, rows: readonly Row[]): void {
+  knows(table: SourceTable, rows: readonly Row[], lacking: ReadonlyMap<string, string> = new Map()): void {
+    this.#lacking.set(table.name, new Map(lacking))
     this.#tables.set(table.name, new Map(rows.map((row) => [keyText(table, row), row])))
   }
 
   rows({ name }: SourceTable): readonly Row[] {
     return [...(this.#tables.get(name)?.values() ?? [])]
+  }
+
+  /** By key: the column that the row lacks. Its value counts as null. */
+  lacking({ name }: SourceTable): ReadonlyMap<string, string> {
+    return this.#lacking.get(name) ?? new Map()
   }
 
   /** These statements in one transaction. */
@@ -33,12 +41,18 @@ export class SourceOwner {
   async begin(): Promise<Required<SourceTransaction>> {
     const transaction = await this.#log.begin()
     this.#open.add(transaction)
-    let writes: SourceWrite[] = []
+    let writes: Written[] = []
     const marks: number[] = []
     return {
       write: async (write) => {
         await transaction.write(write)
         writes.push(write)
+      },
+      spoil: async (table, row) => {
+        if (transaction.spoil === undefined) throw new Error('the fixture of this source cannot spoil a value')
+        const column = await transaction.spoil(table, row)
+        writes.push({ kind: 'spoil', table, row, column })
+        return column
       },
       mark: async () => {
         await transaction.mark?.()
@@ -66,18 +80,29 @@ export class SourceOwner {
     this.#open.clear()
   }
 
-  #apply(write: SourceWrite): void {
+  #apply(write: Written): void {
     const { table } = write
     const rows = this.#tables.get(table.name) ?? new Map<string, Row>()
+    const lacking = this.#lacking.get(table.name) ?? new Map<string, string>()
     this.#tables.set(table.name, rows)
-    if (write.kind === 'truncate') rows.clear()
+    this.#lacking.set(table.name, lacking)
+    if (write.kind === 'truncate') for (const kept of [rows, lacking]) kept.clear()
     if (write.kind === 'insert') for (const row of write.rows) rows.set(keyText(table, row), row)
-    if (write.kind !== 'update' && write.kind !== 'remove') return
+    if (write.kind === 'truncate' || write.kind === 'insert') return
     const key = keyText(table, write.row)
     const former = rows.get(key)
+    const lacked = lacking.get(key)
     rows.delete(key)
+    lacking.delete(key)
     if (write.kind === 'remove' || former === undefined) return
-    const next = changed(table, former, write.cells)
+    const next = changed(table, former, write.kind === 'spoil' ? { [write.column]: null } : write.cells)
+    const lacks = write.kind === 'spoil' ? write.column : lacked
     rows.set(keyText(table, next), next)
+    if (lacks !== undefined && (write.kind === 'spoil' || !Object.hasOwn(write.cells, lacks)))
+      lacking.set(keyText(table, next), lacks)
   }
 }
+
+type Written =
+  | SourceWrite
+  | { readonly kind: 'spoil'; readonly table: SourceTable; readonly row: Row; readonly column: string }

@@ -1,7 +1,7 @@
 /** Decisions that every store takes in the same way, so that none has to be worked out again. */
 import { createHash } from 'node:crypto'
 import type { Commit, Receipt } from './change-set.ts'
-import { SluiceError } from './errors.ts'
+import { isSluiceError, SluiceError } from './errors.ts'
 import type { Plan, PlanStep } from './store.ts'
 
 /** What a store remembers of a target's writes. */
@@ -13,9 +13,27 @@ export interface SeenWrites {
 }
 
 /**
+ * What is to become of a write, for stores that note its token in the same step. Throws FENCED `stale_fence`. A token counts from
+ * the moment in which a write brings it, whatever becomes of the write: so note it first, and then throw `refusal`, CONFLICT
+ * `older_epoch` or `epoch_gap`, where there is one. `receipt` is of an epoch that is there already.
+ */
+export function judgeCommit(
+  seen: SeenWrites,
+  commit: Commit,
+): { readonly receipt: Receipt | null; readonly refusal: SluiceError | null } {
+  try {
+    return { receipt: admitCommit(seen, commit), refusal: null }
+  } catch (error) {
+    if (isSluiceError(error, 'CONFLICT')) return { receipt: null, refusal: error as SluiceError }
+    throw error
+  }
+}
+
+/**
  * Whether this write is to be done: null where it is, a receipt where the epoch is already there. Throws FENCED
  * `stale_fence`, CONFLICT `older_epoch` and CONFLICT `epoch_gap`, in this order. A store asks before it stages, and
- * again in the step that makes the epoch visible, since another writer may have come by.
+ * again in the step that makes the epoch visible, since another writer may have come by. Whoever notes the token in the same
+ * step asks `judgeCommit`.
  */
 export function admitCommit(seen: SeenWrites, commit: Commit): Receipt | null {
   if (seen.fence !== null && commit.fence < seen.fence) {

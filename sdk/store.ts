@@ -88,7 +88,7 @@ export interface ServingStore<Config = unknown> {
   /**
    * Brings the target to `commit.epoch`, by its declared commit class. The same epoch again is `already_applied`
    * and changes nothing, whatever the change set holds. Throws FENCED `stale_fence` for a token below one it has
-   * seen, CONFLICT `epoch_gap` where `previousEpoch` is not what it has (the runtime then sends a full set), and
+   * seen, whatever became of the write that brought it (one whose epoch was refused counts too), CONFLICT `epoch_gap` where `previousEpoch` is not what it has (the runtime then sends a full set), and
    * CONFLICT `older_epoch` for an epoch below the applied one.
    */
   write(target: Target<Config>, changes: ChangeSet, commit: Commit): Promise<Receipt>

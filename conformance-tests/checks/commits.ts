@@ -62,8 +62,10 @@ export const commitChecks: readonly Check[] = [
         [2 ** 31 + 7, 2n ** 40n],
         [Number.MAX_SAFE_INTEGER, 2n ** 62n + 1n],
       ] as const) {
+        // The lake dates its commits by the microsecond.
+        const committedAt = context.clock.nowText().replace(/\d{3}Z$/, '457Z')
         const upserts = rowsOf(SIMPLE, 20, 3, context.random)
-        const write = await dataset.prepare({ mode: 'full', upserts, commit: { epoch, fence } })
+        const write = await dataset.prepare({ mode: 'full', upserts, commit: { epoch, fence, committedAt } })
         await dataset.apply(write)
         const found = await context.store.recover?.(dataset.target)
         expect(isCheckpoint(found, write), () => ({

@@ -12,6 +12,7 @@ import {
 import reference from '../reference-connector/index.ts'
 import { logPlaceSaboteurs } from './log-places.ts'
 import { logRowSaboteurs } from './log-rows.ts'
+import { contractConnectors } from './contract.ts'
 import { laterConnectorSaboteurs, unseenConnectorSaboteurs } from './unseen.ts'
 import { valueSaboteurs } from './values.ts'
 import { asking, type ConnectorSaboteur, counted, type Plugin, reading, readingRows, saboteur } from './wrap.ts'
@@ -25,6 +26,7 @@ export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
   ...valueSaboteurs,
   ...logRowSaboteurs,
   ...logPlaceSaboteurs,
+  ...contractConnectors,
   ...unseenConnectorSaboteurs,
   ...laterConnectorSaboteurs,
   saboteur(

@@ -1,13 +1,16 @@
 /** The source's log as the contract has it: see `ChangeSource`. */
 import {
+  type AwaitRequest,
   type ChangeEvent,
   type ChangeHealth,
+  type ChangeNews,
   type ChangePosition,
   type ChangeSource,
   type ChangeStream,
   type ConnectorHost,
   type PreparedChanges,
   type RefusedStream,
+  type Row,
   SluiceError,
 } from '@sluice/sdk'
 import { csvLine, csvText } from '../csv.ts'
@@ -27,13 +30,12 @@ export function changesOf(
   untilClosed: (signal: AbortSignal) => AbortSignal,
 ): ChangeSource {
   const { log } = settings.source
-  const inSession = async <T>(signal: AbortSignal, run: () => T): Promise<T> => {
-    for await (const found of within(settings, host, untilClosed(signal), async function* () {
-      yield run()
-    }))
-      return found
-    throw new Error('a session gave nothing')
-  }
+  const inSession = <T>(signal: AbortSignal, run: () => T): Promise<T> =>
+    last(
+      within(settings, host, untilClosed(signal), async function* () {
+        yield run()
+      }),
+    )
   return {
     refusals: ({ streams, signal }) => inSession(signal, () => judged(settings, streams).refused),
     prepare: ({ capture, streams, anew = false, signal }) =>
@@ -53,6 +55,10 @@ export function changesOf(
         }
       })
     },
+    awaitChanges: (request) => {
+      const until = untilClosed(request.signal)
+      return last(within(settings, host, until, () => newsAfter(settings, host, { ...request, signal: until })))
+    },
     ack: ({ capture, position, signal }) =>
       inSession(signal, () => {
         const place = log.place(capture)
@@ -61,6 +67,44 @@ export function changesOf(
       }),
     health: ({ capture, saved, signal }) => inSession(signal, () => healthOf(settings, capture, saved)),
     release: ({ capture, signal }) => inSession(signal, () => log.release(capture)),
+  }
+}
+
+/** The one thing that a session gives. */
+async function last<T>(given: AsyncIterable<T>): Promise<T> {
+  for await (const found of given) return found
+  throw new Error('a session gave nothing')
+}
+
+/** Looks whenever the log has grown, and once more when the time is over. */
+async function* newsAfter(
+  settings: SourceSettings,
+  host: ConnectorHost,
+  { capture, after, streams, waitMs, signal }: AwaitRequest,
+): AsyncGenerator<ChangeNews> {
+  const { log } = settings.source
+  const { promise: ended, resolve: end } = Promise.withResolvers<'ended'>()
+  const stop = host.clock.every(waitMs, () => end('ended'))
+  const leave = () => end('ended')
+  signal.addEventListener('abort', leave)
+  try {
+    for (let isOver = false; ; ) {
+      stopIfAborted(signal)
+      const place = placeAt(settings, capture, after)
+      const { head } = log
+      if (log.after(after.order).some((transaction) => toldOf(place, streams, transaction).length > 0)) {
+        yield { kind: 'changed' }
+        return
+      }
+      if (isOver) {
+        yield { kind: 'quiet', position: { lineage: place.lineage, order: head } }
+        return
+      }
+      isOver = (await Promise.race([ended, log.news()])) === 'ended'
+    }
+  } finally {
+    stop()
+    signal.removeEventListener('abort', leave)
   }
 }
 
@@ -121,18 +165,27 @@ function* logged(
     position: { lineage: place.lineage, order },
     sourceTime,
   })
-  for (const { order, at, entries } of transactions) {
-    sourceTime = at
-    const told = entries.flatMap((entry, index) => {
-      const since = place.streams.get(entry.of.table.name)?.since
-      const stream = streams.findIndex(({ table }) => table === entry.of.table.name)
-      const seq = `${order}.${String(index).padStart(SEQ_DIGITS, '0')}`
-      return since !== undefined && order > since && stream >= 0 ? [{ entry, stream, seq }] : []
-    })
+  for (const transaction of transactions) {
+    sourceTime = transaction.at
+    const told = toldOf(place, streams, transaction)
     yield* eventsOf(told, streams, shapes)
-    if (told.length > 0) yield checkpoint(order)
+    if (told.length > 0) yield checkpoint(transaction.order)
   }
   yield checkpoint(head)
+}
+
+/** What a transaction has done to these streams. */
+function toldOf(
+  place: Place,
+  streams: readonly ChangeStream[],
+  { order, entries }: LoggedTransaction,
+): readonly Told[] {
+  return entries.flatMap((entry, index) => {
+    const since = place.streams.get(entry.of.table.name)?.since
+    const stream = streams.findIndex(({ table }) => table === entry.of.table.name)
+    const seq = `${order}.${String(index).padStart(SEQ_DIGITS, '0')}`
+    return since !== undefined && order > since && stream >= 0 ? [{ entry, stream, seq }] : []
+  })
 }
 
 interface Told {
@@ -148,6 +201,7 @@ function* eventsOf(
 ): Generator<ChangeEvent> {
   let lines: string[] = []
   let ofStream = -1
+  const isMarked = (stream: number) => streams[stream]?.marks === true
   const flush = function* (): Generator<ChangeEvent> {
     if (lines.length === 0) return
     yield { kind: 'rows', stream: ofStream, chunk: Buffer.from(lines.join('')), rows: lines.length }
@@ -162,30 +216,61 @@ function* eventsOf(
       shapes.set(stream, of.shape)
       const schema = { columns: of.table.columns, primaryKey: streams[stream]?.primaryKey ?? [] }
       const mustReread = entry.kind === 'altered' && entry.mustReread
-      yield { kind: 'schema', stream, schema, ...(mustReread ? { mustReread } : {}) }
+      const marks = isMarked(stream)
+      yield { kind: 'schema', stream, schema, ...(mustReread ? { mustReread } : {}), ...(marks ? { marks } : {}) }
     }
     if (entry.kind === 'truncate') yield { kind: 'truncate', stream, seq }
     if (entry.kind === 'unfit') yield rejectOf(entry, stream, seq)
     if (entry.kind !== 'row') continue
     ofStream = stream
-    lines.push(lineOf(entry, seq))
+    if (entry.unfit === undefined) {
+      lines.push(lineOf(entry, seq, isMarked(stream)))
+      continue
+    }
+    // A reject that is carried follows its row.
+    if (isMarked(stream)) lines.push(lineOf(entry, seq, true))
+    yield* flush()
+    yield rejectOfRow(entry, entry.unfit, { stream, seq, isCarried: isMarked(stream) })
   }
   yield* flush()
 }
 
-function lineOf({ op, of, row, unchanged, from }: Extract<LogEntry, { kind: 'row' }>, seq: string): string {
+type LoggedRow = Extract<LogEntry, { kind: 'row' }>
+
+function lineOf({ op, of, row, unchanged, from, unfit }: LoggedRow, seq: string, isMarked: boolean): string {
   const { columns, primaryKey } = of.table
-  const keyOf = (one: typeof row) =>
-    primaryKey.map((name) => {
-      const value = one[columns.findIndex((column) => column.name === name)] ?? null
-      return value === null ? null : csvText(value)
-    })
   const cells = columns.map(({ name }, index) => {
-    const isTold = op === 'u' ? !unchanged.includes(name) : primaryKey.includes(name)
+    const isTold = op === 'u' ? !unchanged.includes(name) && name !== unfit : primaryKey.includes(name)
     return isTold ? (row[index] ?? null) : null
   })
   const named = unchanged.length === 0 ? null : JSON.stringify(unchanged)
-  return csvLine([op, seq, named, from === null ? null : JSON.stringify(keyOf(from)), ...cells])
+  const mark = unfit === undefined ? null : JSON.stringify([unfit])
+  const former = from === null ? null : JSON.stringify(keyTexts(of, from))
+  return csvLine([op, seq, named, former, ...cells, ...(isMarked ? [mark] : [])])
+}
+
+function keyTexts({ table: { columns, primaryKey } }: LoggedTable, row: Row): readonly (string | null)[] {
+  return primaryKey.map((name) => {
+    const value = row[columns.findIndex((column) => column.name === name)] ?? null
+    return value === null ? null : csvText(value)
+  })
+}
+
+function rejectOfRow(
+  { of, row }: LoggedRow,
+  column: string,
+  { stream, seq, isCarried }: { readonly stream: number; readonly seq: string; readonly isCarried: boolean },
+): ChangeEvent {
+  const texts = keyTexts(of, row)
+  return {
+    kind: 'reject',
+    stream,
+    seq,
+    reason: 'the value fits no type',
+    column,
+    key: Object.fromEntries(of.table.primaryKey.map((name, index) => [name, texts[index] ?? null])),
+    ...(isCarried ? { carried: true } : {}),
+  }
 }
 
 function rejectOf({ of, key }: Extract<LogEntry, { kind: 'unfit' }>, stream: number, seq: string): ChangeEvent {

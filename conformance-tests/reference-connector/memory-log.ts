@@ -23,6 +23,8 @@ export type LogEntry = { readonly of: LoggedTable } & (
       readonly unchanged: readonly string[]
       /** The row that had the former key. */
       readonly from: Row | null
+      /** The column whose value nothing can carry. */
+      readonly unfit?: string
     }
   | { readonly kind: 'truncate' }
   | { readonly kind: 'altered'; readonly mustReread: boolean }
@@ -52,6 +54,7 @@ export class MemoryLog {
   readonly #places = new Map<string, Place>()
   #kept: readonly LoggedTransaction[] = []
   #order = 0
+  #onNews: (() => void)[] = []
   /** How much is kept at most; null: without end. */
   limitBytes: number | null = null
 
@@ -70,6 +73,7 @@ export class MemoryLog {
 
   append(entries: readonly LogEntry[], bytes: number = bytesOf(entries)): void {
     this.#order += 1
+    this.#tell()
     if (this.#places.size === 0) return
     this.#kept = [...this.#kept, { order: this.head, at: new Date().toISOString(), entries, bytes }]
     for (const [capture, place] of this.#places) {
@@ -120,6 +124,16 @@ export class MemoryLog {
   lose(): void {
     for (const [capture, place] of this.#places) this.#places.set(capture, { ...place, isLost: true })
     this.#forget()
+    this.#tell()
+  }
+
+  /** Resolves when something is written next, or let go of. */
+  news(): Promise<void> {
+    return new Promise((resolve) => this.#onNews.push(resolve))
+  }
+
+  #tell(): void {
+    for (const tell of this.#onNews.splice(0)) tell()
   }
 
   #forget(): void {

@@ -3,10 +3,9 @@ import { createHash } from 'node:crypto'
 import type { Column, Row, Value } from '@sluice/sdk'
 import { keyText } from '../compare.ts'
 import type { SourceTable } from '../connector-fixture.ts'
-import type { SourceWrite } from '../log-fixture.ts'
 import { type LogEntry, type LoggedTable, MemoryLog } from './memory-log.ts'
 import { MemoryTransaction } from './memory-transaction.ts'
-import { written } from './memory-write.ts'
+import { type MemoryWrite, written } from './memory-write.ts'
 
 export interface StoredRow {
   readonly row: Row
@@ -84,9 +83,9 @@ export class MemorySource {
   /** Columns keep their values by name, those of another type by their text; `filled` are new and have a value in every row. */
   alter({ name }: SourceTable, next: SourceTable, filled: Readonly<Record<string, Value>> = {}): void {
     const stored = this.named(name)
-    const moved = [...stored.rows.values()].map(({ row, written: number }) => ({
-      row: reshaped(stored.table, next, row, filled),
-      written: number,
+    const moved = [...stored.rows.values()].map((one) => ({
+      ...one,
+      row: reshaped(stored.table, next, one.row, filled),
     }))
     const shape = this.begin()
     this.end(shape)
@@ -107,7 +106,7 @@ export class MemorySource {
   }
 
   /** All of it, or nothing where a statement fails. */
-  commit(writes: readonly SourceWrite[], number: number): void {
+  commit(writes: readonly MemoryWrite[], number: number): void {
     const tables = new Map<string, StoredTable>()
     const entries: LogEntry[] = []
     for (const write of writes) {

@@ -9,6 +9,8 @@ import { operationSaboteurs } from './operations.ts'
 import { placeSaboteurs } from './places.ts'
 import { readSaboteurs } from './reads.ts'
 import { timeSaboteurs } from './time.ts'
+import { contractReads } from './contract-reads.ts'
+import { contractWrites } from './contract-writes.ts'
 import { laterReadSaboteurs, unseenReadSaboteurs } from './unseen-reads.ts'
 import { laterWriteSaboteurs, unseenWriteSaboteurs } from './unseen-writes.ts'
 import type { Saboteur } from './wrap.ts'
@@ -28,6 +30,8 @@ export const SABOTEURS: readonly Saboteur[] = [
   ...timeSaboteurs,
   ...endSaboteurs,
   ...edgeSaboteurs,
+  ...contractReads,
+  ...contractWrites,
   ...unseenReadSaboteurs,
   ...unseenWriteSaboteurs,
   ...laterReadSaboteurs,

@@ -1,9 +1,9 @@
 import {
-  admitCommit,
   type ChangeSet,
   type ColumnBatch,
   type Commit,
   type Host,
+  judgeCommit,
   type Receipt,
   type Row,
   rowsOf,
@@ -102,13 +102,15 @@ async function settle(
     checkAborted(commit.signal)
     const dataset = await datasetOf(cluster, target)
     const seen = { epoch: dataset.applied?.epoch ?? null, fence: dataset.fence }
-    const receipt = admitCommit(seen, commit)
-    const { set, values } = receipt
-      ? { set: 'fence = ?', values: [commit.fence] }
-      : change({ ...dataset, fence: commit.fence })
+    const { receipt, refusal } = judgeCommit(seen, commit)
+    const { set, values } =
+      receipt || refusal ? { set: 'fence = ?', values: [commit.fence] } : change({ ...dataset, fence: commit.fence })
     const condition = [...addressOf(target), dataset.id, dataset.fence, seen.epoch === null ? null : BigInt(seen.epoch)]
     const query = `UPDATE datasets SET ${set} WHERE ${BY_ADDRESS} IF id = ? AND fence = ? AND epoch = ?`
-    if (await cluster.conditionally(query, [...values, ...condition])) return receipt ? { receipt } : { dataset }
+    if (!(await cluster.conditionally(query, [...values, ...condition]))) continue
+    // Of a write whose epoch is refused the token counts all the same.
+    if (refusal) throw refusal
+    return receipt ? { receipt } : { dataset }
   }
   throw new SluiceError('TRANSIENT', 'others keep writing this dataset', { code: 'store_busy', remedy: 'Try again.' })
 }

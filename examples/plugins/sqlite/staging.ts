@@ -1,11 +1,11 @@
 /** Writes that become visible at once: rows wait in tables beside, which a store of its own kind then takes over. */
 import {
-  admitCommit,
   type ChangeSet,
   type ColumnBatch,
   type Commit,
   type Host,
   isSluiceError,
+  judgeCommit,
   type Receipt,
   type Row,
   rowsOf,
@@ -55,12 +55,23 @@ export async function writeStaged<C>(
 
 /** Notes the token, so that an older writer is refused from now on. */
 function admit(database: Database, target: Target<unknown>, commit: Commit): Receipt | null {
-  return database.transaction('IMMEDIATE', () => admitted(database, datasetOf(database, target), commit))
+  const { receipt, refusal } = database.transaction('IMMEDIATE', () =>
+    judged(database, datasetOf(database, target), commit),
+  )
+  if (refusal) throw refusal
+  return receipt
+}
+
+/** The token is kept whatever is to become of the write. */
+function judged(database: Database, dataset: Dataset<unknown>, commit: Commit): ReturnType<typeof judgeCommit> {
+  const outcome = judgeCommit({ epoch: dataset.applied?.epoch ?? null, fence: dataset.fence }, commit)
+  database.change('UPDATE datasets SET fence = ? WHERE id = ?', String(commit.fence), dataset.id)
+  return outcome
 }
 
 function admitted(database: Database, dataset: Dataset<unknown>, commit: Commit): Receipt | null {
-  const receipt = admitCommit({ epoch: dataset.applied?.epoch ?? null, fence: dataset.fence }, commit)
-  database.change('UPDATE datasets SET fence = ? WHERE id = ?', String(commit.fence), dataset.id)
+  const { receipt, refusal } = judged(database, dataset, commit)
+  if (refusal) throw refusal
   return receipt
 }
 

@@ -90,6 +90,10 @@ async function begin(source: SourceCluster): Promise<SourceTransaction> {
     write: async (write) => {
       await session.query(writeSql(write))
     },
+    spoil: async (table, row) => {
+      await session.query(`UPDATE ${baseOf(table)} SET amount = 'NaN' WHERE ${keySql(table, row)}`)
+      return 'amount'
+    },
     mark: async () => {
       marks += 1
       await session.query(`SAVEPOINT mark_${marks}`)

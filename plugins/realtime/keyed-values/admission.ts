@@ -1,5 +1,5 @@
 /** Who may write which epoch. */
-import { type AppliedEpoch, type Commit, type Receipt, SluiceError } from '@sluice/sdk'
+import { type AppliedEpoch, type Commit, isSluiceError, type Receipt, SluiceError } from '@sluice/sdk'
 
 /** What of a dataset's marker decides about a write. */
 export interface Standing {
@@ -8,6 +8,19 @@ export interface Standing {
   readonly fence: bigint
   /** The values are gone; the next write has to bring them all. */
   readonly isExpired: boolean
+}
+
+/** As `admit`, but that a refusal of the epoch is given and not thrown: the token counts, so note it first. */
+export function judge(
+  marker: Standing,
+  commit: Commit,
+): { readonly receipt: Receipt | null; readonly refusal: SluiceError | null } {
+  try {
+    return { receipt: admit(marker, commit), refusal: null }
+  } catch (error) {
+    if (isSluiceError(error, 'CONFLICT')) return { receipt: null, refusal: error }
+    throw error
+  }
 }
 
 /** Checks the token, then the epoch; a receipt where the epoch is already there. */

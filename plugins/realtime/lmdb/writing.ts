@@ -12,7 +12,7 @@ import {
   SluiceError,
   type Target,
 } from '@sluice/sdk'
-import { admit, truncated } from '../keyed-values/admission.ts'
+import { judge, truncated } from '../keyed-values/admission.ts'
 import { type RealtimeConfig, templateOf } from '../keyed-values/endpoint.ts'
 import { layoutOf } from '../keyed-values/shape.ts'
 import type { Environment } from './environment.ts'
@@ -45,15 +45,25 @@ export async function write(
   commit: Commit,
 ): Promise<Receipt> {
   const prefix = prefixOf(target)
-  admit(markerOf(parts.environment, prefix), commit)
+  await admitted(parts, prefix, commit)
   return parts.turns.take(prefix, commit.fence, async (turn) => {
-    const known = admit(markerOf(parts.environment, prefix), commit)
+    const known = await admitted(parts, prefix, commit)
     if (known) {
       await parts.environment.markers.update(prefix, (marker) => ({ ...marker, fence: commit.fence }))
       return known
     }
     return apply(parts, { prefix, target, changes, commit, turn })
   })
+}
+
+/** Throws as `admit` does; of a write whose epoch is refused the token counts all the same. */
+async function admitted({ environment }: WriteParts, prefix: string, commit: Commit): Promise<Receipt | null> {
+  const { receipt, refusal } = judge(markerOf(environment, prefix), commit)
+  if (refusal === null) return receipt
+  await environment.markers.update(prefix, (marker) =>
+    marker.fence < commit.fence ? { ...marker, fence: commit.fence } : marker,
+  )
+  throw refusal
 }
 
 interface Work {

@@ -11,7 +11,7 @@ import {
   SluiceError,
   type Target,
 } from '@sluice/sdk'
-import { admit, fenced, truncated } from '../keyed-values/admission.ts'
+import { admit, fenced, judge, truncated } from '../keyed-values/admission.ts'
 import { type RealtimeConfig, templateOf } from '../keyed-values/endpoint.ts'
 import { layoutOf } from '../keyed-values/shape.ts'
 import { type Connections, keysBeginningWith, runForKeys } from './connections.ts'
@@ -59,13 +59,20 @@ export async function write(
   const prefix = prefixOf(target)
   let receipt: Receipt | null = null
   let begun: Marker | null = null
+  let refused: SluiceError | null = null
   await parts.markers.update(prefix, (marker) => {
     const there = existing(marker)
-    receipt = admit(there, commit)
-    if (receipt !== null) return there.fence === commit.fence ? there : { ...there, fence: commit.fence }
+    const judged = judge(there, commit)
+    receipt = judged.receipt
+    refused = judged.refusal
+    begun = null
+    // Of a write whose epoch is refused the token counts all the same.
+    if (receipt !== null || refused !== null)
+      return there.fence === commit.fence ? there : { ...there, fence: commit.fence }
     begun = begin(there, commit)
     return begun
   })
+  if (refused !== null) throw refused
   if (begun === null) return receipt as unknown as Receipt
   return apply(parts, workOf(begun, { prefix, target, changes, commit }))
 }

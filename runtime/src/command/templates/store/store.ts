@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import {
-  admitCommit,
   answerFromRows,
   batchFromRows,
   type ChangeSet,
@@ -8,6 +7,7 @@ import {
   checkPlanHash,
   checkReadPlan,
   type Host,
+  judgeCommit,
   notMaterialized,
   type PlanStep,
   planOfSteps,
@@ -125,8 +125,10 @@ async function write(
 /** Notes the writer's token before anything else is decided. */
 function admit(space: Space, target: Target<Config>, commit: Commit): Receipt | null {
   const dataset = datasetOf(space, target)
-  const receipt = admitCommit({ epoch: dataset.content?.epoch ?? null, fence: dataset.fence }, commit)
+  const seen = { epoch: dataset.content?.epoch ?? null, fence: dataset.fence }
+  const { receipt, refusal } = judgeCommit(seen, commit)
   space.put(target, { ...dataset, fence: commit.fence })
+  if (refusal) throw refusal
   return receipt
 }
 
