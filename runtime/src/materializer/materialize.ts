@@ -191,7 +191,7 @@ async function commitNewEpoch(
       const blocked = { ...record, ...qualityOf(error.checks) }
       await inTransaction(deps.pool, (tx) => goBack(tx, product, awaited, { ...refused, record: blocked }))
       // What is to be erased is erased from the version that goes on, in the same run.
-      if (request.erased && awaited.comparison.former !== null) return commitNewEpoch(request, deps, contractNotes)
+      if (request.erased && awaited.comparison.former !== null) return commitNewEpoch(request, contractNotes, deps)
       throw error
     }
     if (!(error instanceof QualityBlocked)) throw error
