@@ -62,7 +62,7 @@ export const logNearChecks: readonly ConnectorCheck[] = [
       const { name, streams, signal } = capture
       // As a run has it: all is sent on one connection before the first part of it is committed and acknowledged.
       await capture.with(async (source) => {
-        for await (const _ of source.changes({ capture: name, after: before, streams, signal })) continue
+        for await (const _ of source.changes({ capture: name, after: before, streams, signal }));
         await source.ack({ capture: name, position: middle, signal })
       })
       const rest = await capture.kept(middle)

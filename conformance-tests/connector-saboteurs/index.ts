@@ -10,9 +10,9 @@ import {
   SluiceError,
 } from '@sluice/sdk'
 import reference from '../reference-connector/index.ts'
+import { contractConnectors } from './contract.ts'
 import { logPlaceSaboteurs } from './log-places.ts'
 import { logRowSaboteurs } from './log-rows.ts'
-import { contractConnectors } from './contract.ts'
 import { laterConnectorSaboteurs, unseenConnectorSaboteurs } from './unseen.ts'
 import { valueSaboteurs } from './values.ts'
 import { asking, type ConnectorSaboteur, counted, type Plugin, reading, readingRows, saboteur } from './wrap.ts'
