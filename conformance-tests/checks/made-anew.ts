@@ -8,6 +8,9 @@ import type { Dataset } from '../dataset.ts'
 import { openPolicy } from '../reading.ts'
 import { changed, rowsOf, SIMPLE, WIDER } from '../shapes.ts'
 
+/** As stores take names that hold lower case alone. */
+const tenantOf = (end: 'drop' | 'dropTenant'): string => (end === 'drop' ? 'drop' : 'drop-tenant')
+
 export const madeAnewChecks: readonly Check[] = [
   {
     id: 165,
@@ -16,7 +19,7 @@ export const madeAnewChecks: readonly Check[] = [
     notFor: ({ commit }) => (commit === 'lake' ? 'what is served is what the lake has' : null),
     async run(context) {
       for (const end of ['drop', 'dropTenant'] as const) {
-        const former = await context.dataset(SIMPLE, { tenant: end, product: 'again' })
+        const former = await context.dataset(SIMPLE, { tenant: tenantOf(end), product: 'again' })
         const rows = rowsOf(SIMPLE, 1, 4, context.random)
         former.fence = 50n
         await former.full(rows)
@@ -24,7 +27,7 @@ export const madeAnewChecks: readonly Check[] = [
         const digest = await digestOf(context, former)
         if (end === 'drop') await context.store.drop(former.target, 'apply')
         else await context.store.dropTenant(former.target.scope)
-        const next = await context.dataset(SIMPLE, { tenant: end, product: 'again', policy: 'none' })
+        const next = await context.dataset(SIMPLE, { tenant: tenantOf(end), product: 'again', policy: 'none' })
         next.candidates.push(...rows)
         // The same epoch with the same keys, from a writer whose token is lower than the former's.
         await next.full(rows.map((row) => changed(SIMPLE, row, { name: 'of the next', rank: null })))

@@ -17,9 +17,16 @@ export function allOf(parts: readonly Sql[]): Sql {
   return joined(parts, 'AND', TRUE)
 }
 
+/** In halves: SQLite refuses expressions that are nested a thousand deep, and a chain of words is as deep as it is long. */
 function joined(parts: readonly Sql[], word: 'AND' | 'OR', empty: Sql): Sql {
-  if (parts.length === 0) return empty
-  return { text: `(${parts.map(({ text }) => text).join(` ${word} `)})`, values: parts.flatMap(({ values }) => values) }
+  const [first = empty] = parts
+  if (parts.length < 2) return first
+  const half = Math.ceil(parts.length / 2)
+  const halves = [joined(parts.slice(0, half), word, empty), joined(parts.slice(half), word, empty)]
+  return {
+    text: `(${halves.map(({ text }) => text).join(` ${word} `)})`,
+    values: halves.flatMap(({ values }) => values),
+  }
 }
 
 export function filterSql({ column, operator, values }: Filter, schema: TableSchema): Sql {
