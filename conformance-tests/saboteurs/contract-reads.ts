@@ -119,7 +119,7 @@ export const contractReads: readonly Saboteur[] = [
       })),
     })),
   ),
-  saboteur('takes the empty text for null in row policies', [135], (store) =>
+  saboteur('takes the empty text for null in row policies', [167], (store) =>
     planned(store, (plan, target) => ({
       ...plan,
       policy: {
@@ -132,7 +132,7 @@ export const contractReads: readonly Saboteur[] = [
       },
     })),
   ),
-  saboteur('leaves operands that are null out of an `in` of a policy', [83], (store) =>
+  saboteur('leaves operands that are null out of an `in` of a policy', [84], (store) =>
     planned(store, (plan) => {
       const { claims } = plan.policy
       const isThere = (value: { literal: Value } | { claim: string }) =>
