@@ -51,7 +51,9 @@ export async function measureKillRate(onSaboteur: (line: string) => void = () =>
   }
   // Side by side: some of them only wait, for calls that never end.
   const connectors = Promise.all(
-    CONNECTOR_SABOTEURS.map(({ caughtBy, plugin }) => runConnectorSuite({ plugin, start: startSource, only: caughtBy })),
+    CONNECTOR_SABOTEURS.map(({ caughtBy, plugin }) =>
+      runConnectorSuite({ plugin, start: startSource, only: caughtBy }),
+    ),
   )
   const stores = async () => {
     for (const { name, caughtBy, plugin, options } of SABOTEURS) {
