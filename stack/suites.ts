@@ -129,14 +129,14 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 400,
   },
   // Tables that change their shape under products with contracts.
-  { name: 'contracts', servers: [], tests: ['test/schema-contracts.stack.test.ts'], expectedSeconds: 200 },
+  { name: 'contracts', servers: [], tests: ['test/schema-contracts.stack.test.ts'], expectedSeconds: 250 },
   // Clients of PostgreSQL at a runtime that is started with that door open.
   {
     name: 'wire',
     servers: ['postgresql-clients'],
     tests: ['stack/wire/*.stack.test.ts'],
     programs: ['psql', 'openssl'],
-    expectedSeconds: 420,
+    expectedSeconds: 560,
   },
   // Events of OpenLineage, as its own classes read them; a runtime that is killed, and an endpoint that is away.
   {
@@ -207,7 +207,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance-limits',
     servers: [],
     tests: ['acceptance/{exports,exports-interrupted,new-versions,staged-preview,training-sets}.stack.test.ts'],
-    expectedSeconds: 420,
+    expectedSeconds: 600,
     isAlwaysRun: true,
   },
   // What programs of others are given: the document of a product, and the library for Python, each with a runtime of its own.
