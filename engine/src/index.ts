@@ -16,6 +16,7 @@ export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage/li
 export type { StorageRoom } from './room-watch.ts'
 export { rowsOf } from './rows.ts'
 export {
+  copyToFile,
   FILE_COLUMN,
   fileCell,
   fileNames,

@@ -61,6 +61,19 @@ export function parquetOptions(types: readonly LogicalType[]): readonly string[]
   return isMistaken ? ['FORMAT parquet', 'WRITE_BLOOM_FILTER false'] : ['FORMAT parquet']
 }
 
+/** Writes rows into one file, each column under the id that it has in the table. `rows` is a whole SELECT. */
+export function copyToFile(
+  rows: string,
+  columns: readonly { readonly id: number; readonly name: string; readonly type: LogicalType }[],
+  file: string,
+): string {
+  const cells = columns.map(({ name, type }) => fileCell(name, type)).join(', ')
+  const ids = columns.map(({ id, name }) => `${quoteName(name)}: ${id}`).join(', ')
+  const options = [...parquetOptions(columns.map(({ type }) => type)), `FIELD_IDS {${ids}}`].join(', ')
+  // On a line of its own, so that a comment at the end of the rows ends with them.
+  return `COPY (SELECT ${cells} FROM (${rows}\n)) TO ${quoteText(file)} (${options})`
+}
+
 /**
  * A column as it is read from a file that may have been written with such filters. An expression is not looked up in
  * them; zeros of files have no sign, so that bytes alone need it.

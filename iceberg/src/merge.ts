@@ -1,12 +1,11 @@
 import { join } from 'node:path'
 import {
+  copyToFile,
   type EngineStep,
   FILE_COLUMN,
-  fileCell,
   fileNames,
   fileType,
   fromFile,
-  parquetOptions,
   quoteName,
   quoteText,
   type StepResult,
@@ -406,11 +405,7 @@ function namedIn(scan: Scan, { rows }: StepResult): readonly ScanFile[] {
 }
 
 function keepAside(changed: string, file: string, schema: LakeSchema): EngineStep {
-  const columns = schema.fields.map(({ name, type }) => fileCell(name, type))
-  const ids = schema.fields.map(({ id, name }) => `${quoteName(name)}: ${id}`)
-  const rows = `SELECT ${columns.join(', ')} FROM (${changed}\n)`
-  const options = [...parquetOptions(schema.fields.map(({ type }) => type)), `FIELD_IDS {${ids.join(', ')}}`]
-  return { sql: `COPY (${rows}) TO ${quoteText(file)} (${options.join(', ')})` }
+  return { sql: copyToFile(changed, schema.fields, file) }
 }
 
 function asideTable(name: string, file: string, schema: LakeSchema) {

@@ -8,7 +8,7 @@ import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
-import type { Input, ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
+import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { contractOf } from '../manifest/schema-contract.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
@@ -100,12 +100,11 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   const failures = await ingestTables(run, tables, products, deps)
   const wave = await makeFollowers(run, products, failures, deps, held)
   await deps.faultPoint('ingestion.before-finish')
-  const borne = tables.filter(({ name, inputs: readers }) => readers.every((input) => bears(input, failures.get(name))))
-  for (const { name } of borne) {
+  const borne = new Set(tables.filter((table) => isBorne(table, failures)).map(({ name }) => name))
+  for (const name of borne) {
     await log(run, deps, 'warn', `${name}: it is gone; by their contracts its products go on with the rows read last`)
   }
-  const isBorne = (name: string) => borne.some((table) => table.name === name)
-  const failed = [...failures].flatMap(([name, failure]) => (isBorne(name) ? [] : [failure]))
+  const failed = [...failures].flatMap(([name, failure]) => (borne.has(name) ? [] : [failure]))
   const [error] = [...failed, ...wave.errors]
   const parts = await settleParts(run, { tables, failures, wave, held }, deps.pool)
   if (error === undefined) return { products: wave.outcomes, ...parts }
@@ -114,9 +113,11 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   throw ofPart(error)
 }
 
-/** Whether a product goes on with the rows that were read last: the table is gone, and its contract says so. */
-function bears(input: Input, failure: unknown): boolean {
-  return isSluiceError(failure) && failure.code === 'source_table_not_found' && contractOf(input).tables === 'freeze'
+/** Whether products go on with the rows that were read last: the table is gone, and the contract of each says so. */
+function isBorne({ name, inputs }: SourceTable, failures: ReadonlyMap<string, unknown>): boolean {
+  const failure = failures.get(name)
+  const isGone = isSluiceError(failure) && failure.code === 'source_table_not_found'
+  return isGone && inputs.every((input) => contractOf(input).tables === 'freeze')
 }
 
 /** Those whose changes come by themselves. */
@@ -135,8 +136,8 @@ export async function makeFollowers(
   const followers = products.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
-  const isLeft = ({ name, inputs }: SourceTable) =>
-    (failures.has(name) && !inputs.every((input) => bears(input, failures.get(name)))) || held.isTable(name)
+  const isLeft = (table: SourceTable) =>
+    (failures.has(table.name) && !isBorne(table, failures)) || held.isTable(table.name)
   const unread = ({ manifests }: DeployedProduct) => inputTables(run, manifests).find(isLeft)?.name ?? null
   return makeWave(run, followers, { unread, isHeld: ({ product }) => held.isProduct(product.id), done: [] }, deps)
 }

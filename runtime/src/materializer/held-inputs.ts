@@ -1,7 +1,7 @@
 /** The inputs of a product as their contracts let it have them: without rows that do not fit, and in the columns of before. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileCell, lossCondition, parquetOptions, quoteName, quoteText, sqlType } from '@sluice/engine'
+import { copyToFile, lossCondition, quoteName, sqlType } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { stepOf } from '../quality/carried-rows.ts'
@@ -215,11 +215,8 @@ function copyStatement({ columns, retyped }: ContractTerms, rules: readonly Rule
     const given = one.word === 'null_value' ? `CASE WHEN ${misfit(one)} THEN NULL ELSE ${value} END` : value
     return `${given} AS ${quoteName(name)}`
   })
-  const cells = columns.map(({ name, type }) => fileCell(name, type)).join(', ')
-  const ids = columns.map(({ id, name }) => `${quoteName(name)}: ${id}`).join(', ')
-  const options = [...parquetOptions(columns.map(({ type }) => type)), `FIELD_IDS {${ids}}`].join(', ')
   const rows = `SELECT ${values.join(', ')} FROM ${quoteName(HELD)} WHERE NOT (${anyOf(rules)})`
-  return `COPY (SELECT ${cells} FROM (${rows})) TO ${quoteText(file)} (${options})`
+  return copyToFile(rows, columns, file)
 }
 
 /** The first rule that a row breaks, its key, and all its values. */

@@ -5,14 +5,12 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
+  copyToFile,
   type Engine,
   type EngineLimits,
   type EngineStep,
   type EngineTable,
-  fileCell,
-  parquetOptions,
   quoteName,
-  quoteText,
 } from '@sluice/engine'
 import type { ChangeWay, DrivingTable, JoinedTable } from './change-ways.ts'
 import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
@@ -144,11 +142,8 @@ function keptSteps(places: readonly Place[], at: number, side: Side, file: strin
           `r.${quoteName(table.link.column)} = t.${quoteName(table.link.parentColumn)}`,
         ]
   const kept = keptName(side, at)
-  const cells = columns.map(({ name, type }) => fileCell(name, type)).join(', ')
-  const ids = columns.map(({ id, name }) => `${quoteName(name)}: ${id}`).join(', ')
-  const options = [...parquetOptions(columns.map(({ type }) => type)), `FIELD_IDS {${ids}}`].join(', ')
   return [
     { sql: `CREATE TEMP TABLE ${kept} AS SELECT ${names} FROM ${stateName(side, at)} r SEMI JOIN ${by} t ON ${on}` },
-    { sql: `COPY (SELECT ${cells} FROM ${kept}) TO ${quoteText(file)} (${options})` },
+    { sql: copyToFile(`SELECT * FROM ${kept}`, columns, file) },
   ]
 }
