@@ -62,6 +62,7 @@ export const Preview = Type.Object(
         passed: Type.Boolean(),
         learning: Type.Boolean({ description: 'Always false: checks that learn are left out.' }),
         measured: Type.Null(),
+        compared: Type.Null({ description: 'A preview compares with no version.' }),
         violations: Type.Union([Type.Number(), Type.Null()]),
         total: Type.Union([Type.Number(), Type.Null()]),
         violating: Type.Union([Violating, Type.Null()]),

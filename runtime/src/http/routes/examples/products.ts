@@ -53,6 +53,7 @@ const read = {
   deletes: 'implied',
   deletes_reason: null,
   read_at: at('08:15:01'),
+  schema_contract: { tables: 'evolve', columns: 'evolve', types: 'evolve', nullability: 'evolve' },
 }
 
 const plan = {
@@ -131,6 +132,7 @@ const quality = {
       violations: 3,
       total: 99,
       measured: null,
+      compared: null,
       violating: {
         columns: ['id', 'city'],
         masked_columns: [],
