@@ -22,7 +22,7 @@ before(async () => {
     CREATE TABLE command_people (id integer PRIMARY KEY, email text, city text);
     INSERT INTO command_people SELECT i, 'c' || i || '@c.test', 'city ' || i FROM generate_series(1, 30) i`)
   await world.createTenant(tenant)
-  token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'])
+  token = await world.deployment.printedToken(['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'])
 })
 
 after(async () => {

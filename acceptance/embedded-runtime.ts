@@ -11,6 +11,7 @@ import { formatAddress } from '../runtime/src/database/address.ts'
 import { startThrowawayServer } from '../runtime/src/database/testing.ts'
 
 const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
+const END_WITH_TEST = join(import.meta.dirname, '../test/crash/end-with-test.ts')
 const START_MS = 300_000
 /** Requests a minute: tests come from one address, and some from one tenant. */
 const RATE = '5000'
@@ -52,6 +53,7 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
       SLUICE_ACCEPTANCE_URL: await addressOf(data, () => child.exitCode),
       SLUICE_ACCEPTANCE_SOURCE: formatAddress(source.tcpAddress),
       SLUICE_ACCEPTANCE_TOKENS: `${process.execPath} ${launcher} token --data-dir ${data}`,
+      SLUICE_ACCEPTANCE_KEYS: data,
     }
     const crash = async () => {
       await end('SIGKILL')
@@ -67,10 +69,13 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
 }
 
 function start(data: string, port: string): ChildProcess {
-  return spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', port], {
+  const program = ['--import', END_WITH_TEST, launcher, 'start', '--data-dir', data, '--port', port]
+  return spawn(process.execPath, program, {
     stdio: ['ignore', 'ignore', 'inherit'],
+    detached: true,
     env: {
       ...process.env,
+      TEST_PROCESS_ID: String(process.pid),
       SLUICE_LOG__LEVEL: 'error',
       SLUICE_LIMITS__RATE__STANDARD: RATE,
       SLUICE_LIMITS__RATE__ADDRESS: RATE,

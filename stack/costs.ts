@@ -1,4 +1,5 @@
 /** A reporter of node:test that writes one line for each file: how long it took, and what it cost the processors. */
+import { EventEmitter } from 'node:events'
 import { relative, resolve } from 'node:path'
 import { processorSeconds } from '../test/processor-time.ts'
 
@@ -12,6 +13,10 @@ interface TestEvent {
 }
 
 const root = `${import.meta.dirname}/..`
+
+// Each reporter listens to the stream of tests in several ways; Node warns of a leak from the eleventh listener on, and
+// three reporters have more. Nothing but the runner loads this.
+EventEmitter.defaultMaxListeners = 30
 
 /** Of files that run one after the other. */
 export default async function* costs(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {

@@ -4,12 +4,20 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** Far longer than anything takes that is going to happen, and shorter than a test file may take. */
 export const LONG_MS = 300_000
 
+const LEAST_PAUSE_MS = 10
+const LONGEST_PAUSE_MS = 200
+/** Of what a look takes: those who look may not take the processors from what they wait for. */
+const PAUSE_PER_LOOK = 8
+
 /** Looks again and again, until it holds. Fails by its name where that has not come about in five minutes. */
 export async function until(what: string | (() => string), holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const startedMs = performance.now(); !(await holds()); await sleep(10)) {
-    if (performance.now() - startedMs > LONG_MS) {
+  const startedMs = performance.now()
+  for (let lookedMs = startedMs; !(await holds()); lookedMs = performance.now()) {
+    const nowMs = performance.now()
+    if (nowMs - startedMs > LONG_MS) {
       throw new Error(`it never came about: ${typeof what === 'string' ? what : what()}`)
     }
+    await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(LEAST_PAUSE_MS, PAUSE_PER_LOOK * (nowMs - lookedMs))))
   }
 }
 

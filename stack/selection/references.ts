@@ -3,6 +3,7 @@
  * It is guessed from names alone, so that nobody has to keep a list; too much is better than too little.
  */
 import { posix } from 'node:path'
+import { globbed } from './globbed.ts'
 import { type Literal, scan } from './literals.ts'
 import { type Tree, textOf } from './tree.ts'
 import type { Workspaces } from './workspaces.ts'
@@ -94,14 +95,13 @@ function filesNamed(name: string, from: string, tree: Tree): readonly string[] {
 /** A folder stands for all below it, unless the file itself lies there: that would be everything. */
 function filesAt(place: string, from: string, tree: Tree): readonly string[] {
   if (tree.files.has(place)) return [place]
-  if (GLOB.test(place)) return globbed(place, tree)
+  if (GLOB.test(place)) return globbedBelow(place, tree)
   if (from.startsWith(`${place}/`)) return []
   return tree.below.get(place) ?? []
 }
 
 /** Only where its first folder is named: what a glob of any folder is matched against is not known here. */
-function globbed(pattern: string, tree: Tree): readonly string[] {
+function globbedBelow(pattern: string, tree: Tree): readonly string[] {
   const [first = ''] = pattern.split('/')
-  if (GLOB.test(first)) return []
-  return (tree.below.get(first) ?? []).filter((file) => posix.matchesGlob(file, pattern))
+  return GLOB.test(first) ? [] : globbed(pattern, tree.below.get(first) ?? [])
 }

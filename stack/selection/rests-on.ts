@@ -1,7 +1,7 @@
 /** Which files a suite rests on: where none of them changes, it would give what it gave. */
-import { posix } from 'node:path'
 import { ROOT } from '../../test/sources.ts'
 import type { Suite } from '../suites.ts'
+import { globbed } from './globbed.ts'
 import { SourceGraph } from './graph.ts'
 import { repositoryTree, type Tree } from './tree.ts'
 
@@ -34,5 +34,5 @@ export function runnerFiles(graph: SourceGraph): readonly string[] {
 }
 
 function matching(patterns: readonly string[], { files }: Tree): readonly string[] {
-  return [...files].filter((path) => patterns.some((pattern) => posix.matchesGlob(path, pattern)))
+  return patterns.flatMap((pattern) => globbed(pattern, files))
 }

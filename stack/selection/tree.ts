@@ -26,7 +26,9 @@ export function treeOf(root: string, paths: Iterable<string>): Tree {
   const below = new Map<string, string[]>()
   for (const file of files) {
     for (let folder = posix.dirname(file); folder !== '.'; folder = posix.dirname(folder)) {
-      below.set(folder, [...(below.get(folder) ?? []), file])
+      const known = below.get(folder)
+      if (known === undefined) below.set(folder, [file])
+      else known.push(file)
     }
   }
   return { root, files, below }

@@ -12,6 +12,7 @@ import { preparePlatformDatabases } from '../../runtime/src/database/roles.ts'
 import type { ServerKind, StackServer } from '../server.ts'
 
 const launcher = join(import.meta.dirname, '../../runtime/bin/sluice.js')
+const END_WITH_TEST = join(import.meta.dirname, '../../test/crash/end-with-test.ts')
 const START_MS = 180_000
 
 export const runtimeOnPostgres: ServerKind = {
@@ -41,9 +42,11 @@ export async function startRuntimeOnPostgres(
   const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), ...QUICK })
   const logins = await preparePlatformDatabases(platform.address)
   const more = typeof settings === 'function' ? await settings(platform) : settings
-  const runtime = spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', '0'], {
+  const program = ['--import', END_WITH_TEST, launcher, 'start', '--data-dir', data, '--port', '0']
+  const runtime = spawn(process.execPath, program, {
     stdio: ['ignore', 'ignore', 'inherit'],
-    env: { ...process.env, ...databaseSettings(platform, logins), ...more },
+    detached: true,
+    env: { ...process.env, TEST_PROCESS_ID: String(process.pid), ...databaseSettings(platform, logins), ...more },
   })
   const stop = async () => {
     await stopRuntime(runtime)
@@ -60,6 +63,7 @@ export async function startRuntimeOnPostgres(
         SLUICE_ACCEPTANCE_URL: url,
         SLUICE_ACCEPTANCE_SOURCE: formatAddress(source.tcpAddress),
         SLUICE_ACCEPTANCE_TOKENS: `${process.execPath} ${launcher} token --data-dir ${data}`,
+        SLUICE_ACCEPTANCE_KEYS: data,
       },
       stop,
     }

@@ -30,6 +30,7 @@ export const twoRuntimes: ServerKind = {
         SLUICE_ACCEPTANCE_URL: fleet.front.url,
         SLUICE_ACCEPTANCE_SOURCE: fleet.source,
         SLUICE_ACCEPTANCE_TOKENS: fleet.tokenCommand.join(' '),
+        SLUICE_ACCEPTANCE_KEYS: fleet.keys,
       }
       running.push({ env, stop: () => fleet.close() })
       return { env, stop }

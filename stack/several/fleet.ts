@@ -22,6 +22,7 @@ import { RoundRobin } from './round-robin.ts'
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
 const launcher = join(root, 'runtime/bin/sluice.js')
+const END_WITH_TEST = join(import.meta.dirname, '../../test/crash/end-with-test.ts')
 const START_MS = 180_000
 /** What a runtime gives to what it has accepted, and to its clients of servers that are away, several times over. */
 const END_MS = 120_000
@@ -78,9 +79,14 @@ export class FleetRuntime {
     const port = await freePort()
     const { folder, configFile, environment, front } = this.#fleet
     const data = join(folder, this.name)
-    const args = [launcher, 'start', '--config', configFile, '--data-dir', data, '--port', String(port)]
+    const settings = ['--config', configFile, '--data-dir', data, '--port', String(port)]
+    const args = ['--import', END_WITH_TEST, launcher, 'start', ...settings]
     const log = openSync(join(folder, `${this.name}.log`), 'a')
-    const child = spawn(process.execPath, args, { stdio: ['ignore', log, log], env: environment })
+    const child = spawn(process.execPath, args, {
+      stdio: ['ignore', log, log],
+      detached: true,
+      env: { ...environment, TEST_PROCESS_ID: String(process.pid) },
+    })
     this.#child = child
     const address = { host: '127.0.0.1', port }
     for (const deadline = Date.now() + START_MS; Date.now() < deadline; await sleep(100)) {
@@ -131,6 +137,8 @@ export class Fleet {
   readonly environment: NodeJS.ProcessEnv
   /** Prints a token; flags say for whom. */
   readonly tokenCommand: readonly string[]
+  /** The folder of the keys that sign tokens. */
+  readonly keys: string
   /** A superuser's login to a server for tables of a source. */
   readonly source: string
   readonly reachedBy: FleetOptions['reachedBy']
@@ -145,6 +153,7 @@ export class Fleet {
     this.front = parts.front
     this.environment = parts.environment
     this.tokenCommand = parts.tokenCommand
+    this.keys = parts.keys
     this.source = parts.source
     this.reachedBy = parts.reachedBy
     this.#dropDatabases = parts.drop
@@ -177,6 +186,7 @@ export class Fleet {
           ...options.settings,
         },
         tokenCommand: [process.execPath, launcher, 'token', '--data-dir', secrets],
+        keys: secrets,
         source: formatAddress(source.tcpAddress),
         async drop() {
           await source.destroy()

@@ -25,8 +25,7 @@ export const TOKEN_COMMANDS: Readonly<Record<string, Command>> = {
           `tokens come from ${config.auth.issuers.map(({ issuer }) => issuer).join(', ')}: log in there, and set SLUICE_TOKEN`,
         )
       }
-      const { issueToken } = await import('../auth/embedded-issuer.ts')
-      return issueToken(config.secrets_dir, tokenSubject(args), { ttlS: ttlSeconds(args) ?? config.auth.token_ttl_s })
+      return tokenFor(args, config.secrets_dir, config.auth.token_ttl_s)
     },
   },
   'token rotate-keys': {
@@ -41,6 +40,12 @@ export const TOKEN_COMMANDS: Readonly<Record<string, Command>> = {
       return `Tokens are signed with the key ${await rotateKeys(folder, MAX_TOKEN_TTL_S)} from now on.`
     },
   },
+}
+
+/** What the command prints; the keys are those of that folder. */
+export async function tokenFor(args: Arguments, keysDirectory: string, defaultTtlS: number): Promise<string> {
+  const { issueToken } = await import('../auth/embedded-issuer.ts')
+  return issueToken(keysDirectory, tokenSubject(args), { ttlS: ttlSeconds(args) ?? defaultTtlS })
 }
 
 function tokenSubject(args: Arguments): TokenSubject {
