@@ -381,6 +381,8 @@ describe('policy', () => {
     for (const [client, place] of [
       [cleared, follower.lastId],
       [viewer, 'none'],
+      ...[254, 255, 256, 1_000, 4_000, 6_000].map((length) => [viewer, 'A'.repeat(length)] as const),
+      [viewer, `${follower.lastId}${'A'.repeat(300)}`],
     ] as const) {
       const { status, body } = await client.get(CHANGES, { 'last-event-id': place ?? '' })
       assert.deepEqual([status, body.code], [400, 'cursor_invalid'])

@@ -102,14 +102,22 @@ describe('sluice product init --from', () => {
     const told = JSON.parse(
       await done('product', 'init', 'plain', '--from', 'db.plain_facts', '--namespace', 'facts', '--json'),
     )
-    assert.deepEqual([told.product, told.columns, told.guessed], ['facts.plain_facts', 2, []])
+    assert.deepEqual([told.product, told.columns, told.guessed], ['facts.plain', 2, []])
     await asWritten('plain')
     await syncNow(developer)
-    const sql = 'SELECT sum(amount) AS total FROM facts.plain_facts'
+    const sql = 'SELECT sum(amount) AS total FROM facts.plain'
     assert.deepEqual(
       (await ok(developer.post('/api/v1/query', { sql }))).rows.map(([total]: Json) => Number(total)),
       [3],
     )
+  })
+
+  it('says where the name is a product’s already, as a version of which it would be deployed', async () => {
+    const said = await done('product', 'init', 'taken/web/visits', '--from', 'db.plain_facts')
+    assert.match(said, /There is a product web\.visits already: .*a version of it/)
+    const told = JSON.parse(await done('product', 'init', 'taken/web/others', '--from', 'db.plain_facts', '--json'))
+    assert.deepEqual([told.product, told.registered], ['web.others', false])
+    await rm(join(folder, 'taken'), { recursive: true })
   })
 
   it('exports the contract of a product in service, which makes the same product again', async () => {

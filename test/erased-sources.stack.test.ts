@@ -229,6 +229,56 @@ for (const lake of ['in a folder', 'in S3'] as const) {
     }
 
     if (lake === 'in S3') return
+    it('is told apart by every digit of its key, however that is written, and where products have the key in another type', async () => {
+      await source.sql(`CREATE TABLE numbers (id bigint, at timestamptz, email text, PRIMARY KEY (id, at));
+        ALTER TABLE numbers OWNER TO ${source.settings.user};
+        INSERT INTO numbers SELECT id, at, 'mail of ' || id || ' at ' || to_char(at, 'SS.US')
+        FROM (VALUES (9007199254740992), (9007199254740993), (7)) i(id), (VALUES ('2026-01-01Z'::timestamptz), ('2026-01-01 00:00:00.000001Z')) t(at)`)
+      await registerProduct(developer, 'numbers')
+      const files = manifests('public.numbers', {
+        columns: `  - { name: id, type: string, role: identity, nullable: false }
+  - { name: at, type: string, role: identity, nullable: false }
+  - { name: email, type: string }
+`,
+        endpoints: '  - type: lookup\n    config: { index_columns: [email] }\n  - type: analytics\n',
+      })
+      const texts = {
+        product: files.product.replace('name: people', 'name: numbers'),
+        output: files.output.replace('write_mode: replace', 'write_mode: merge\nkeep_missing: true'),
+        quality: files.quality.replace('[id]', '[id, at]'),
+      }
+      await ok(developer.upload('/api/v1/products/numbers/manifests', { ...files, ...texts }))
+      await ok(developer.post('/api/v1/products/numbers/deploy', { version: '1.0.0', dry_run: false }))
+      await sync('db')
+      const path = '/api/v1/connections/db/erasures'
+      const named = { 'x-tenant-id': 'acme', 'content-type': 'application/json' }
+      const ask = (id: string, at: string) => {
+        const body = `{"table":"public.numbers","key":{"id":${id},"at":"${at}"},"expire_history":true}`
+        return admin.send(path, { method: 'POST', headers: named, body })
+      }
+      for (const rounded of ['9007199254740993', '-9007199254740993', '7.0000001', '1e17']) {
+        const { status, body } = await ask(rounded, '2026-01-01T00:00:00Z')
+        assert.deepEqual([status, body.code], [400, 'invalid_value'], rounded)
+      }
+      const left = async () => {
+        const { rows } = await ok(developer.post('/api/v1/query', { sql: 'SELECT email FROM crm.numbers ORDER BY 1' }))
+        return (rows as Json[]).flat()
+      }
+      const expected = new Set(await left())
+      assert.equal(expected.size, 6)
+      for (const [id, at, gone] of [
+        ['"9007199254740993"', '2026-01-01T00:00:00Z', 'mail of 9007199254740993 at 00.000000'],
+        ['"+007"', '2026-01-01T02:00:00.000001+02:00', 'mail of 7 at 00.000001'],
+      ] as const) {
+        const begun = await ask(id, at)
+        assert.equal(begun.status, 202, JSON.stringify(begun.body))
+        const run = await developer.untilEnded(begun.body.run_id)
+        assert.equal(run.state, 'succeeded', JSON.stringify(run))
+        expected.delete(gone)
+        assert.deepEqual(await left(), [...expected])
+      }
+    })
+
     it('waits for a product that is being made for the first time, and makes it anew, too', async () => {
       const way = ways['full'] as Way
       const [id, email] = [marker('key'), marker('mail')]

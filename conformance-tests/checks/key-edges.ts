@@ -1,5 +1,13 @@
 /** Keys that are near each other, rows without a key, orders with ties, readers side by side, and tokens beyond a double. */
-import type { ReadPolicy, Row, RowPredicate, TableSchema, Value } from '@sluice/sdk'
+import {
+  type LogicalType,
+  type ReadPolicy,
+  type Row,
+  type RowPredicate,
+  type TableSchema,
+  typeName,
+  type Value,
+} from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal, vacuous } from '../check.ts'
 import { cellsText, describeDifference, differenceOf, keyText } from '../compare.ts'
@@ -16,6 +24,19 @@ const NEAR = {
   decimal: ['1234567890123456789.10', '1234567890123456789.11', '-0.10', '0.10'],
   timestamptz: ['1969-12-31T23:59:59.999999Z', '1969-12-31T23:59:59.999998Z', '2026-01-01T00:00:00.000001Z'],
 } as const satisfies Readonly<Record<string, readonly Value[]>>
+
+/** Of each type the value that a language may take for none, and another. */
+const NOTHING = [
+  ['string', '', 'a'],
+  ['integer', 0, 1],
+  ['long', 0n, 1n],
+  ['decimal(21,2)', '0.00', '1.00'],
+  ['boolean', false, true],
+  ['date', '1970-01-01', '2026-01-01'],
+  ['timestamptz', '1970-01-01T00:00:00.000000Z', '2026-01-01T00:00:00.000000Z'],
+] as const satisfies readonly (readonly [string, Value, Value])[]
+
+const nameOf = (type: LogicalType) => typeName(type)
 
 const AT = { name: TIME_COLUMN, type: 'timestamptz', nullable: false } as const
 const NOTE = { name: 'note', type: 'string', nullable: true } as const
@@ -83,6 +104,17 @@ export const keyEdgeChecks: readonly Check[] = [
     },
   },
   {
+    id: 174,
+    name: 'rows-with-a-key-that-is-nothing-are-deleted',
+    level: 'core',
+    async run(context) {
+      for (const [type, none, other] of NOTHING.filter(
+        ([type]) => context.capabilities.types[nameOf(type)] === 'exact',
+      ))
+        await expectDeleted(context, type, none, other)
+    },
+  },
+  {
     id: 151,
     name: 'large-tokens-stay-apart',
     level: 'core',
@@ -106,6 +138,26 @@ async function expectApart(context: CheckContext, type: string, keys: readonly V
     await dataset.expectRows('a delta changes the rows of its keys, and none with a key that is near', expected, {
       way,
     })
+  }
+}
+
+/** One row of each key; the one goes by a delta and comes back; then the whole key of two columns is nothing. */
+async function expectDeleted(context: CheckContext, type: LogicalType, none: Value, other: Value): Promise<void> {
+  for (const keys of [['k'], ['k', 'l']]) {
+    const columns = [...keys.map((name) => ({ name, type, nullable: false })), AT, NOTE] as TableSchema['columns']
+    const schema: TableSchema = { columns, primaryKey: keys }
+    const dataset = await context.dataset(schema, { indexed: keys })
+    const row = (value: Value): Row => [...keys.map(() => value), instantAt(0), 'a row']
+    const expectRows = async (what: string, rows: readonly Row[]) => {
+      for (const way of dataset.ways()) await dataset.expectRows(`${what}, ${type}`, rows, { way })
+    }
+    await dataset.full([row(none), row(other)])
+    await dataset.delta([], [row(none)])
+    await expectRows('a row goes whose key is empty, 0 or false', [row(other)])
+    await dataset.delta([row(none)], [row(other)])
+    await expectRows('and is there again when it comes back', [row(none)])
+    await dataset.delta([], [row(none)])
+    await expectRows('and goes as the only one', [])
   }
 }
 

@@ -1,6 +1,6 @@
 /** Mistakes of writing and keeping that were written from the contract alone, before any check was looked at. */
 import { isDeepStrictEqual } from 'node:util'
-import { batchFromRows, parseKeyTemplate, type Row, renderKey, SluiceError, type Value } from '@sluice/sdk'
+import { batchFromRows, parseKeyTemplate, type Row, renderKey, rowsOf, SluiceError, type Value } from '@sluice/sdk'
 import { digestOf } from '../reference/digest.ts'
 import reference, { type ReferenceMemory } from '../reference/index.ts'
 import type { RowVersion } from '../reference/memory.ts'
@@ -175,6 +175,20 @@ export const contractWrites: readonly Saboteur[] = [
         },
         commit,
       )
+      return receipt.outcome === 'applied' ? { ...receipt, deleted: changes.deleteCount } : receipt
+    },
+  })),
+  saboteur('deletes no row whose key is empty, 0 or false', [174], (store) => ({
+    async write(target, changes, commit) {
+      let deleteCount = 0
+      const kept = async function* () {
+        for await (const batch of changes.deletes()) {
+          const rows = [...rowsOf(batch)].filter((key) => key.length === 0 || !key.every((value) => !value))
+          yield batchFromRows(rows, batch.columns.length)
+        }
+      }
+      for await (const batch of kept()) deleteCount += batch.rowCount
+      const receipt = await store.write(target, { ...changes, deleteCount, deletes: kept }, commit)
       return receipt.outcome === 'applied' ? { ...receipt, deleted: changes.deleteCount } : receipt
     },
   })),

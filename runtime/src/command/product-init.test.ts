@@ -11,7 +11,7 @@ import { type DiscoveredTable, draftOfTable } from './table-draft.ts'
 type Column = DiscoveredTable['columns'][number]
 
 const STORES = ['lookup', 'timeseries', 'analytics', 'realtime'].map((type) => ({ type, refuses: new Set<string>() }))
-const CHOICES = { namespace: null, stores: STORES, guess: true }
+const CHOICES = { name: null, namespace: null, stores: STORES, guess: true }
 
 const column = (name: string, type: string, nullable = true): Column => ({ name, type, source_type: type, nullable })
 const table = (columns: readonly Column[], other: Partial<DiscoveredTable> = {}): DiscoveredTable => ({
@@ -38,6 +38,18 @@ function linted(draft: ProductDraft) {
 }
 
 describe('manifests of a table', () => {
+  it('are of the product that the folder says, and read the table by its own name', () => {
+    const source = table([column('id', 'long', false), column('total', 'long')], { primary_key: ['id'] })
+    for (const [name, alias] of [
+      ['revenue', 'orders'],
+      ['this', 'orders'],
+      [null, 'orders'],
+    ] as const) {
+      const { manifests } = linted(draftOfTable('shop', source, { ...CHOICES, name }).draft)
+      assert.deepEqual([manifests.product.name, manifests.inputs[0]?.name], [name ?? 'orders', alias])
+    }
+  })
+
   it('have its columns, key, time and checks, and the endpoints that they allow', () => {
     const { draft } = draftOfTable(
       'shop',

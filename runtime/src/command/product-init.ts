@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
-import type { Client } from './client.ts'
+import { type Client, ServerRefused } from './client.ts'
 import { type CommandCall, word } from './command.ts'
 import { draftOfProduct, type ServedProduct } from './copied-product.ts'
 import { reasonOf } from './failures.ts'
@@ -34,8 +34,24 @@ export async function initCommand(call: CommandCall): Promise<unknown> {
     folder,
     filesOf(draft, (part) => `${schemas}/${part}`),
   )
-  return json ? facts(folder, draft, leftOut) : told(folder, draft, leftOut)
+  const isTaken = await isRegistered(client, draft)
+  if (json) return { ...facts(folder, draft, leftOut), registered: isTaken }
+  return isTaken ? `${told(folder, draft, leftOut)}\n${takenNote(draft)}` : told(folder, draft, leftOut)
 }
+
+/** Also where the caller may not read it: its name is taken all the same. */
+async function isRegistered(client: Client, { product }: ProductDraft): Promise<boolean> {
+  const { namespace, name } = product
+  try {
+    return (await client.find(pathOf(`${namespace}.${name}`))) !== null
+  } catch (error) {
+    if (error instanceof ServerRefused && error.status === 403) return true
+    throw error
+  }
+}
+
+const takenNote = ({ product: { namespace, name } }: ProductDraft): string =>
+  `There is a product ${namespace}.${name} already: what is deployed from this folder becomes a version of it. Where another product is meant, give it another name in product.yaml.`
 
 function askedNamespace(call: CommandCall): string | null {
   const { namespace } = call.args.flags
@@ -97,7 +113,8 @@ async function draftFrom(
   const origin = await originOf(client, from)
   const stores = await storesOf(client)
   if ('product' in origin) return { draft: draftOfProduct(origin.product, folder, namespace, stores), leftOut: [] }
-  const choices = { namespace: namespace ?? namesOfFolder(folder).namespace, stores, guess }
+  const names = namesOfFolder(folder)
+  const choices = { name: names.name, namespace: namespace ?? names.namespace, stores, guess }
   return draftOfTable(origin.connection, origin.table, choices)
 }
 

@@ -33,6 +33,8 @@ export interface DiscoveredTable {
 }
 
 export interface DraftChoices {
+  /** Null: of the table. */
+  readonly name: string | null
   /** Null: of the schema of the table. */
   readonly namespace: string | null
   readonly stores: readonly StoreOnOffer[]
@@ -63,10 +65,11 @@ export function draftOfTable(connection: string, table: DiscoveredTable, choices
   if (carried.length === 0) throw new Error(`${table.schema}.${table.name} has no column that can be carried`)
   const { key, note: keyNote } = usableKey(table, carried)
   const columns = withRoles(carried, key, choices.guess ? table : null)
-  const name = nameFrom(table.name, 'name') ?? nameFrom(table.schema, 'name') ?? 'my_product'
+  const ofTable = nameFrom(table.name, 'name') ?? nameFrom(table.schema, 'name')
+  const name = choices.name ?? ofTable ?? 'my_product'
   const namespace = choices.namespace ?? namespaceOf(table)
   const { endpoints, notes: endpointNotes } = proposedEndpoints(name, columns, choices.stores)
-  const alias = name === 'this' ? 'source' : name
+  const alias = ofTable === null || ofTable === 'this' ? 'source' : ofTable
   const isRenamed = carried.some(({ source, column }) => source !== column.name)
   const draft: ProductDraft = {
     product: {

@@ -142,6 +142,11 @@ export const STORE_CODES = {
     title: 'Process that reads the source ended',
     remedy: 'Try again; if it keeps happening, let the operator look into the log of the runtime.',
   },
+  source_reader_late: {
+    status: 503,
+    title: 'Process that reads the source not ready',
+    remedy: 'Try again; if it keeps happening, the machine has too much to do: let the operator look at its load.',
+  },
   source_readers_busy: {
     status: 503,
     title: 'All readers of sources are busy',

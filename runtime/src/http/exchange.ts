@@ -81,7 +81,7 @@ export class Exchange implements Call, Timed {
 
   get lastEventId(): string | null {
     const value = this.request.headers['last-event-id']
-    return typeof value === 'string' && value.length <= 255 ? value : null
+    return typeof value === 'string' ? value : null
   }
 
   get authorization(): string | null {

@@ -37,6 +37,16 @@ export function readersBusy(cause?: unknown): SluiceError {
   })
 }
 
+/** It was started, and is not ready in time: a machine with too much to do. */
+export function readerLate(timeoutMs: number, cause?: unknown): SluiceError {
+  return new SluiceError('TRANSIENT', `the process that reads the source was not ready within ${timeoutMs} ms`, {
+    code: 'source_reader_late',
+    remedy: 'Try again; if it keeps happening, the machine has too much to do: let the operator look at its load.',
+    retryAfterMs: 1000,
+    cause,
+  })
+}
+
 export function readerFailed(how: string): SluiceError {
   return new SluiceError('TRANSIENT', 'the process that read the source ended in the middle of the work', {
     code: 'source_reader_failed',

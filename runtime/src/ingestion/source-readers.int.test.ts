@@ -27,20 +27,22 @@ const moduleOf = (name: string) => `
     open: async () => connector,
   }`
 
+const LIMITS = {
+  maxReaders: 2,
+  memoryBytes: 256 * 1024 * 1024,
+  silenceMs: LONG_MS,
+  callMs: LONG_MS,
+  readMs: LONG_MS,
+  privateFolders: [],
+}
+
 let folder: string
 let readers: SourceReaders
 const plugins = new Map<string, ConnectorPlugin>()
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-connectors-'))
-  readers = new SourceReaders({
-    maxReaders: 2,
-    memoryBytes: 256 * 1024 * 1024,
-    silenceMs: LONG_MS,
-    callMs: LONG_MS,
-    readMs: LONG_MS,
-    privateFolders: [],
-  })
+  readers = new SourceReaders(LIMITS)
   for (const name of ['one', 'two', 'three']) {
     const file = join(folder, `${name}.mjs`)
     await writeFile(file, moduleOf(name))
@@ -53,9 +55,9 @@ after(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function loadedFor(name: string): Promise<string> {
+function hostOf(): ConnectorHost {
   const nothing = () => undefined
-  const host = {
+  return {
     logger: { debug: nothing, info: nothing, warn: nothing, error: nothing },
     network: createNetworkPolicy({
       allow: [],
@@ -64,7 +66,10 @@ async function loadedFor(name: string): Promise<string> {
       ownEndpoints: () => [],
     }),
   } as unknown as ConnectorHost
-  const connector = await (plugins.get(name) as ConnectorPlugin).open({}, host)
+}
+
+async function loadedFor(name: string): Promise<string> {
+  const connector = await (plugins.get(name) as ConnectorPlugin).open({}, hostOf())
   try {
     const { steps } = await connector.check(AbortSignal.timeout(LONG_MS))
     return steps[0]?.message ?? ''
@@ -72,6 +77,21 @@ async function loadedFor(name: string): Promise<string> {
     await connector.close()
   }
 }
+
+it('a process that is not ready in time is told as that, while there are places', async () => {
+  const hasty = new SourceReaders({ ...LIMITS, callMs: 1 })
+  const file = join(folder, 'one.mjs')
+  const { href } = pathToFileURL(file)
+  const walled = hasty.wall(((await import(href)) as { default: ConnectorPlugin }).default, href)
+  const connector = await walled.open({}, hostOf())
+  try {
+    const asked = connector.discover({ after: null, limit: 1 }, AbortSignal.timeout(LONG_MS))
+    await assert.rejects(asked, { kind: 'TRANSIENT', code: 'source_reader_late' })
+  } finally {
+    await connector.close()
+    await hasty.close()
+  }
+})
 
 it('a process has the connector that it is asked for, at most one that was likely, and none of its environment', async () => {
   assert.equal(await loadedFor('one'), 'one env:')

@@ -7,7 +7,7 @@ import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, parse, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { PoolLoad, Wall, WallName } from '@sluice/engine'
-import { ChildPool } from '@sluice/engine/child-pool'
+import { ChildPool, LateStart } from '@sluice/engine/child-pool'
 import { DescriptorLine } from '@sluice/engine/descriptors'
 import { loadLibc } from '@sluice/engine/libc'
 import { memoryWatchWall } from '@sluice/engine/memory-watch'
@@ -17,7 +17,7 @@ import type { CpuAccounts } from '../registry/cpu-accounts.ts'
 import { FolderRules } from './folder-rules.ts'
 import { bundleSourceChild } from './source-bundle.ts'
 import { SourceChild, type SourceChildProgram } from './source-child.ts'
-import { readersBusy, stopped } from './source-failure.ts'
+import { readerLate, readersBusy, stopped } from './source-failure.ts'
 import { SourcePlaces } from './source-places.ts'
 import { type SessionLimits, SourceSession } from './source-session.ts'
 import { type CallLimits, WalledConnector } from './walled-connector.ts'
@@ -156,8 +156,8 @@ export class SourceReaders {
       return (await this.#pool.take(owner, deadline, signal)).child
     } catch (error) {
       if (signal.aborted) throw stopped(signal.reason)
-      if (isSluiceError(error) && error.code === 'source_reader_failed') throw error
-      throw readersBusy(error)
+      if (isSluiceError(error) && error.code !== 'engine_busy') throw error
+      throw error instanceof LateStart ? readerLate(timeoutMs, error) : readersBusy(error)
     }
   }
 

@@ -16,8 +16,15 @@ import type { MaterializeDeps } from './materialize.ts'
 import { keysCopied } from './row-wise.ts'
 import { lakeTable, tablesOfProduct } from './variants.ts'
 
-/** Values by column, as texts that the column's type can be cast from. */
-export type ErasedKey = Readonly<Record<string, string>>
+/** Of the raw table: what it is there, whatever type other tables carry it in. */
+export interface ErasedValue {
+  /** That the type can be cast from. */
+  readonly text: string
+  readonly type: LogicalType
+}
+
+/** By column. */
+export type ErasedKey = Readonly<Record<string, ErasedValue>>
 
 export interface ErasedRow {
   readonly table: TableRef
@@ -29,10 +36,11 @@ export function keyCondition(
   key: ErasedKey,
   columns: readonly { readonly name: string; readonly type: LogicalType }[],
 ): string {
-  const parts = Object.entries(key).map(([name, text]) => {
+  const parts = Object.entries(key).map(([name, { text, type }]) => {
     const column = columns.find((one) => one.name === name)
     if (column === undefined) throw new Error(`the table has no column of the key ${name}`)
-    return `${quoteName(name)} = TRY_CAST(${quoteText(text)} AS ${sqlType(column.type)})`
+    const given = `TRY_CAST(${quoteText(text)} AS ${sqlType(type)})`
+    return `${quoteName(name)} = ${type === column.type ? given : `TRY_CAST(${given} AS ${sqlType(column.type)})`}`
   })
   return `coalesce(${parts.join(' AND ')}, false)`
 }
@@ -60,11 +68,11 @@ export async function carriedKey(
     compute.transform === null
       ? new Map(output.columns.map(({ name }) => [name, name]))
       : await keysCopied(deps.engine, compute.transform, read, asked)
-  const own = Object.entries(row.key).map(([name, text]) => {
+  const own = Object.entries(row.key).map(([name, value]) => {
     const column = outputSchema(output).columns.find((one) => copied?.get(one.name) === name)
-    return column === undefined ? null : ([column.name, text] as const)
+    return column === undefined ? null : ([column.name, value] as const)
   })
-  return own.includes(null) ? null : Object.fromEntries(own as (readonly [string, string])[])
+  return own.includes(null) ? null : Object.fromEntries(own as (readonly [string, ErasedValue])[])
 }
 
 /** Where nobody could say which of the rows that it keeps are those of the source's row. */

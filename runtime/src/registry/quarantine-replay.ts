@@ -126,13 +126,15 @@ export async function tablesOfRows(db: Queryable, connectionId: string, ids: rea
 /**
  * Removes the rows of that key, and those of which nobody knows the key: one of them may be it. How many there were.
  *
- * @param key texts by column
+ * @param columns of the key
+ * @param mayBe whether that text, as the source wrote it, may be the value of that column of the key
  */
 export async function eraseQuarantined(
   tx: Transaction,
   masters: MasterKeys,
   place: QuarantinedTable,
-  key: Readonly<Record<string, string>>,
+  columns: readonly string[],
+  mayBe: (column: string, known: string) => boolean,
 ): Promise<number> {
   const { tenant, connectionId, table } = place
   const rows = await many<{ readonly id: string; readonly sealed: Buffer | null }>(
@@ -143,21 +145,15 @@ export async function eraseQuarantined(
   )
   if (rows.length === 0) return 0
   const secret = await quarantineKey(tx, masters, tenant)
-  const mayBe = (id: string, sealed: Buffer | null): boolean => {
+  const mayBeRow = (id: string, sealed: Buffer | null): boolean => {
     if (sealed === null) return true
     const { key: own, whole } = openRow(secret, connectionId, table, id, sealed)
     const texts = { ...whole?.texts, ...own }
-    return Object.entries(key).every(([name, text]) => {
+    return columns.every((name) => {
       const known = texts[name] ?? null
-      return known === null || isSameText(known, text)
+      return known === null || mayBe(name, known)
     })
   }
-  const gone = rows.filter(({ id, sealed }) => mayBe(id, sealed)).map(({ id }) => id)
+  const gone = rows.filter(({ id, sealed }) => mayBeRow(id, sealed)).map(({ id }) => id)
   return removeQuarantined(tx, place, gone)
-}
-
-/** Sources write numbers in more ways than one. */
-function isSameText(one: string, other: string): boolean {
-  const [a, b] = [one.trim(), other.trim()]
-  return a === b || (a !== '' && b !== '' && Number(a) === Number(b)) || a.toLowerCase() === b.toLowerCase()
 }

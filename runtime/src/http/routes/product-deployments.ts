@@ -152,6 +152,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       errors: [
         'version_not_found',
         'snapshot_not_found',
+        'plan_changed',
         'class_lowering_unnamed',
         'class_lowering_refused',
         'classes_changed',

@@ -3,12 +3,13 @@ import type { Engine, EngineLimits } from '@sluice/engine'
 import { engineTable, type Lake, type Scan, type StagedCommit, type TableRef } from '@sluice/iceberg'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
-import { type ErasedKey, keyCondition } from '../../materializer/erasure.ts'
+import { type ErasedKey, type ErasedValue, keyCondition } from '../../materializer/erasure.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { checkSource } from '../../registry/connections.ts'
 import { eraseQuarantined } from '../../registry/quarantine-replay.ts'
 import { checkRun } from '../../registry/run-claims.ts'
 import type { IngestionDeps, IngestionRun } from '../run-ingestion.ts'
+import { mayBeValue } from './known-value.ts'
 
 /** How many rows left the quarantine. Repeatable. Throws CONFLICT `lake_commit_conflict` where somebody else wrote meanwhile. */
 export async function eraseRaw(run: IngestionRun, table: string, key: ErasedKey, deps: IngestionDeps): Promise<number> {
@@ -23,7 +24,9 @@ export async function eraseRaw(run: IngestionRun, table: string, key: ErasedKey,
       await checkRun(tx, lease)
       await checkSource(tx, connection)
       await deps.lake.publish(registryCatalog(tx), staged === null ? [] : [staged])
-      return eraseQuarantined(tx, deps.masters, { tenant, connectionId, table }, key)
+      return eraseQuarantined(tx, deps.masters, { tenant, connectionId, table }, Object.keys(key), (name, known) =>
+        mayBeValue(known, key[name] as ErasedValue),
+      )
     },
     { signal },
   )

@@ -54,9 +54,11 @@ interface Member extends DeployedProduct {
   readonly key: ErasedKey | null
 }
 
+type TypedErasure = Omit<Erasure, 'key'> & { readonly key: ErasedKey }
+
 interface Erasing {
   readonly run: IngestionRun
-  readonly erasure: Erasure & { readonly key: ErasedKey }
+  readonly erasure: TypedErasure
   readonly raw: TableRef
   readonly members: readonly Member[]
   readonly deps: ErasureDeps
@@ -69,9 +71,10 @@ interface Erasing {
 export async function runErasure(run: IngestionRun, id: string, deps: ErasureDeps): Promise<IngestionResult> {
   await deps.faultPoint('erasure.claimed')
   const { connection, signal } = run
-  const erasure = await openErasure(deps.pool, deps.masters, connection.tenant, id)
-  if (erasure === null) return { products: [] }
-  const raw = rawTable(connection.tenant, connection.name, erasure.table)
+  const asked = await openErasure(deps.pool, deps.masters, connection.tenant, id)
+  if (asked === null) return { products: [] }
+  const raw = rawTable(connection.tenant, connection.name, asked.table)
+  const erasure = { ...asked, key: await typedKey(raw, asked.key, deps, signal) }
   const erasing = { run, erasure, raw, members: await membersOf(run, raw, erasure, deps), deps }
   await countBefore(erasing)
   if (connection.connectorType === PUSH_TYPE) await takePushed(erasing)
@@ -94,12 +97,27 @@ export async function runErasure(run: IngestionRun, id: string, deps: ErasureDep
   return { products: outcomes }
 }
 
+/** Each value as the raw table has it: other tables may carry it in another type, in which the same text is another value. */
+async function typedKey(
+  raw: TableRef,
+  texts: Readonly<Record<string, string>>,
+  { lake }: ErasureDeps,
+  signal: AbortSignal,
+): Promise<ErasedKey> {
+  const fields = (await lake.load(raw, { signal }))?.schema.fields ?? []
+  const typed = Object.entries(texts).map(([name, text]) => {
+    const type = fields.find((field) => field.name === name)?.type ?? 'string'
+    return [name, { text, type }] as const
+  })
+  return Object.fromEntries(typed)
+}
+
 const say = ({ run, deps }: Erasing, text: string) => appendRunLog(deps.pool, run.lease, 'info', text)
 
 async function membersOf(
   { connection, signal }: IngestionRun,
   raw: TableRef,
-  { table, key }: Erasing['erasure'],
+  { table, key }: TypedErasure,
   deps: ErasureDeps,
 ): Promise<readonly Member[]> {
   const erased = [{ table: raw, key }]

@@ -13,12 +13,16 @@ import { sightOf } from '../products/visible-quality.ts'
 import type { Checked } from './check-version.ts'
 
 /** Judged against one version, it does not take the place of another. Throws CONFLICT `plan_changed`. */
-export async function requireSameVersion(tx: Transaction, { id, tenant, currentVersion }: Product): Promise<void> {
+export async function requireSameVersion(
+  tx: Transaction,
+  { id, tenant, currentVersion }: Product,
+  remedy = 'Plan again, and deploy what still holds.',
+): Promise<void> {
   const now = await findProduct(tx, tenant, id)
   if (now?.currentVersion === currentVersion) return
   throw new SluiceError('CONFLICT', 'another version came into service meanwhile', {
     code: 'plan_changed',
-    remedy: 'Plan again, and deploy what still holds.',
+    remedy,
     details: { version: now?.currentVersion ?? null },
   })
 }

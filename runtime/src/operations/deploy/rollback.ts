@@ -22,6 +22,7 @@ import { audited, type Keep, notFound, type Platform, requireDeveloper } from '.
 import { productOf } from '../products/products.ts'
 import { checkManifests, loweringProblem } from './check-version.ts'
 import { classesOf, copiedBy } from './column-classes.ts'
+import { requireSameVersion } from './comparison.ts'
 import { wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, reachNote, requireSameClasses } from './raised-classes.ts'
 import { breakingProblem, keptUpstreams, requireNoCycle } from './upstreams.ts'
@@ -59,7 +60,7 @@ export interface RollbackInput {
 /**
  * Queues the rollback; until its epoch is committed, the version in service goes on. The caller needs what deploying
  * that version would take. Throws INVALID_DATA `snapshot_not_found` or `version_not_found`, CONFLICT
- * `class_lowering_unnamed`.
+ * `class_lowering_unnamed`, `plan_changed` where another version came into service since it was judged.
  */
 export async function rollBackProduct(
   platform: Platform,
@@ -85,6 +86,11 @@ export async function rollBackProduct(
   return inTransaction(platform.pool, async (tx) => {
     const createdBy = actorOf(call.principal)
     await lockClasses(tx, call.tenant)
+    await requireSameVersion(
+      tx,
+      product,
+      'Look at the version that is in service now, and ask again where that still holds.',
+    )
     await requireSameClasses(tx, platform, call.tenant, manifests, judged.hidden)
     // Those of the version in service go on to count until the next deployment.
     await saveRawClasses(tx, product, classesOf(manifests, origins), { keepFormer: true })

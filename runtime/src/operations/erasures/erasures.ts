@@ -7,7 +7,6 @@ import { historiesOf, touchedPreviews, touchedProducts } from '../../ingestion/e
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import type { DeployedProduct } from '../../ingestion/wave.ts'
 import { qualified } from '../../manifest/context.ts'
-import type { ErasedKey } from '../../materializer/erasure.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { tablesOfProduct } from '../../materializer/variants.ts'
 import { actorOf } from '../../registry/actor.ts'
@@ -22,7 +21,7 @@ import { parseValue } from '../reads/parse-value.ts'
 export interface WantedErasure {
   /** `schema.table` */
   readonly table: string
-  /** By column; numbers and booleans as they are written in JSON. */
+  /** By column. Numbers only where JSON's reader has lost nothing of them. */
   readonly key: Readonly<Record<string, string | number | boolean>>
   /** That former snapshots of the tables go with it. */
   readonly expireHistory: boolean
@@ -32,7 +31,7 @@ const ATTEMPTS = 20
 
 /**
  * Queues the run. Throws INVALID_DATA `table_not_ingested`, `erasure_key_mismatch` and `invalid_value` for a key that the raw table
- * has not, and CONFLICT `erasure_expires_history` where nobody has said yet that history may go, with what would.
+ * has not, or a number that may have lost digits, and CONFLICT `erasure_expires_history` where nobody has said yet that history may go, with what would.
  */
 export async function requestErasure(
   platform: Platform,
@@ -94,7 +93,7 @@ async function checkedKey(
   { tenant, name }: Connection,
   table: string,
   { key }: WantedErasure,
-): Promise<ErasedKey> {
+): Promise<Readonly<Record<string, string>>> {
   const state = await lake.load(rawTable(tenant, name, table))
   if (state === null) throw noRawTable(table)
   const { fields, identifierFieldIds } = state.schema
@@ -107,10 +106,19 @@ async function checkedKey(
   const texts = Object.entries(key).map(([column, value]) => {
     const { type } = fields.find((field) => field.name === column) as { readonly type: LogicalType }
     if (UNCOMPARED.includes(typeName(type))) throw keyMismatch(table, own)
-    parseValue(String(value), type, `the value of ${column}`)
-    return [column, String(value)] as const
+    // In one form: the same text may be another value where a product has the column in another type.
+    return [column, String(parseValue(exactText(column, value), type, `the value of ${column}`))] as const
   })
   return Object.fromEntries(texts)
+}
+
+/** A number that JSON's reader has rounded would name another row: that one would be gone for ever, and the one that was meant stay. */
+function exactText(column: string, value: string | number | boolean): string {
+  if (typeof value !== 'number' || Number.isSafeInteger(value)) return String(value)
+  throw new SluiceError('INVALID_DATA', `the value of ${column} is a number that may have lost digits on its way`, {
+    code: 'invalid_value',
+    remedy: 'Write numbers with a fraction, or beyond ±(2^53−1), as strings.',
+  })
 }
 
 /** No text says which value of these is meant. */
