@@ -182,6 +182,35 @@ const Dashboards = Type.Object(
   },
 )
 
+/** Where buckets are, and the key to them. */
+const S3_FIELDS = {
+  endpoint: Type.String({ description: 'Address of an S3-compatible store: https://s3.example.com.' }),
+  region: Type.String({ default: 'us-east-1', description: 'Of the buckets; requests are signed for it.' }),
+  access_key_id: Type.String({ description: 'Of the key that requests are signed with.' }),
+  secret_access_key: Type.String({ description: 'The secret of that key.' }),
+  session_token: Type.Optional(Type.String({ description: 'Of a key that is lent for a time.' })),
+  path_style: Type.Boolean({ default: true, description: 'Buckets in the path, not in the host’s name.' }),
+}
+
+/** Letters and figures of a bucket and of folders, as all stores take them. */
+const ExportDestination = Type.Object(
+  {
+    ...S3_FIELDS,
+    bucket: Type.String({
+      pattern: '^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$',
+      description: 'It must exist; the key needs to write to it, and no more.',
+    }),
+    prefix: Type.String({
+      default: '',
+      maxLength: 200,
+      pattern: '^([A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*)?$',
+      description: 'Folders before those of the tenants: exports/sluice.',
+    }),
+    tenants: Type.Array(Type.String(), { minItems: 1, description: 'Whose exports may go there.' }),
+  },
+  { additionalProperties: false },
+)
+
 const OBJECT_STORES = [
   Type.Object(
     { type: Type.Literal('folder', { description: 'In a folder of data_dir.' }) },
@@ -190,12 +219,7 @@ const OBJECT_STORES = [
   Type.Object(
     {
       type: Type.Literal('s3', { description: 'In buckets of an S3-compatible store, one a tenant.' }),
-      endpoint: Type.String({ description: 'Address of an S3-compatible store: https://s3.example.com.' }),
-      region: Type.String({ default: 'us-east-1', description: 'Of the buckets; requests are signed for it.' }),
-      access_key_id: Type.String({ description: 'Of the key that requests are signed with.' }),
-      secret_access_key: Type.String({ description: 'The secret of that key.' }),
-      session_token: Type.Optional(Type.String({ description: 'Of a key that is lent for a time.' })),
-      path_style: Type.Boolean({ default: true, description: 'Buckets in the path, not in the host’s name.' }),
+      ...S3_FIELDS,
       deadline_ms: Type.Integer({
         default: 120_000,
         minimum: 1000,
@@ -424,6 +448,11 @@ export const ConfigSchema = Type.Object(
     ),
     exports: Type.Object(
       {
+        destinations: Type.Record(Type.String({ pattern: '^[a-z][a-z0-9_-]{0,39}$' }), ExportDestination, {
+          default: {},
+          additionalProperties: false,
+          description: 'Buckets that files of exports are also written to, by the name that an export asks for.',
+        }),
         keep_hours: Type.Integer({
           default: 24,
           minimum: 1,
@@ -857,6 +886,7 @@ export const ConfigSchema = Type.Object(
   closed,
 )
 
+export type ExportDestinationConfig = Static<typeof ExportDestination>
 export type Config = Static<typeof ConfigSchema> & { readonly secrets_dir: string }
 export type IssuerConfig = Static<typeof Issuer>
 export type MaskStrategy = 'hash' | 'redact' | 'partial' | 'null' | 'omit'

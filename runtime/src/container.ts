@@ -37,6 +37,7 @@ import { parsingIn } from './manifest/parsing.ts'
 import type { ChangeSpools } from './materializer/change-spools.ts'
 import { cpuMetrics, slotMetrics } from './metrics/engine.ts'
 import { MIGRATIONS } from './migrations.ts'
+import { ExportDestinations } from './operations/exports/export-destinations.ts'
 import type { Platform } from './operations/platform.ts'
 import { ServedProducts } from './operations/served/served-products.ts'
 import { createHost } from './plugins/host.ts'
@@ -324,6 +325,7 @@ function platformOf(
     bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),
     changeSpools,
+    exportDestinations: new ExportDestinations(from.resolve(TOKENS.config).exports.destinations, scratchDirectory),
     exportFiles: new ExportFiles({ store, pool: from.resolve(TOKENS.pool), masters: from.resolve(TOKENS.masters) }),
     parsing: parsingIn(from.resolve(TOKENS.threads)),
     pushes: new PushIntake({

@@ -20,11 +20,10 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
  * it works with. A plugin's settings are its own, so that of each of them every text counts that is an address.
  */
 export function ownEndpoints(config: Config, embedded: { host: string; port: number } | null): readonly Endpoint[] {
-  const { database, object_store, serving, events, compute, trino, dashboards, openlineage } = config
+  const { database, object_store, exports, serving, events, compute, trino, dashboards, openlineage } = config
   const settings = Object.values(serving).map((driver) => driver.settings)
-  const urls = textsIn([database, object_store, settings, compute.trino, dashboards, openlineage?.url]).flatMap(
-    endpointOf,
-  )
+  const others = [exports.destinations, compute.trino, dashboards, openlineage?.url]
+  const urls = textsIn([database, object_store, settings, ...others]).flatMap(endpointOf)
   const brokers = (events.kafka?.brokers ?? []).flatMap((broker) => endpointOf(`kafka://${broker}`))
   const { database_host: host, database_port: port = DEFAULT_PORTS['postgres:'] as number } = dashboards ?? {}
   return [

@@ -19,6 +19,7 @@ export const EXPORT_ROWS_COMMANDS: Readonly<Record<string, Command>> = {
     summary: 'write the rows of a product, or of a SELECT, to a file, of any number',
     flags: {
       out: 'the file to write to',
+      to: 'in place of --out: a bucket that an operator has named (exports.destinations)',
       sql: 'a SELECT over <namespace>.<product>, in place of PRODUCT',
       format: 'parquet (default), csv or ndjson',
     },
@@ -32,30 +33,39 @@ interface ExportAnswer {
   readonly state: string
   readonly rows: number | null
   readonly bytes: number
+  /** Null: it was written to no destination. */
+  readonly address: string | null
   readonly error: { readonly code: string; readonly message: string; readonly remedy: string | null } | null
   readonly link: { readonly path: string } | null
 }
 
 /** The server has the file until it is here, and not longer. */
 async function exportRows(call: CommandCall): Promise<unknown> {
-  const { out, sql, format = 'parquet', json } = call.args.flags
+  const { out, to, sql, format = 'parquet', json } = call.args.flags
   const [product] = call.words
   const accept = ACCEPT[format]
   if (accept === undefined) throw new UsageError(`--format is one of ${Object.keys(ACCEPT).join(', ')}`)
-  if (out === undefined) throw new UsageError('an export needs --out FILE')
+  if ((out === undefined) === (to === undefined))
+    throw new UsageError('an export needs --out FILE, or --to DESTINATION')
   if ((sql === undefined) === (product === undefined)) throw new UsageError('name a PRODUCT, or give --sql')
-  await refuseUnwritable(out)
+  if (out !== undefined) await refuseUnwritable(out)
   const client = await call.client()
   const of = sql === undefined ? { product } : { sql }
-  const begun = (await client.request('POST', '/api/v1/exports', { ...of, format })) as ExportAnswer
+  const begun = (await client.request('POST', '/api/v1/exports', {
+    ...of,
+    format,
+    ...(to === undefined ? {} : { to }),
+  })) as ExportAnswer
   const found = await untilEnded(client, begun)
   try {
-    await download(client, found, { out, accept })
+    if (out === undefined) requireWritten(found)
+    else await download(client, found, { out, accept })
   } finally {
     await client.request('DELETE', `/api/v1/exports/${found.id}`)
   }
-  if (json !== undefined) return { rows: found.rows, bytes: found.bytes, file: out }
-  return `${found.rows} rows, ${found.bytes} bytes: ${out}`
+  const file = out ?? found.address
+  if (json !== undefined) return { rows: found.rows, bytes: found.bytes, file }
+  return `${found.rows} rows, ${found.bytes} bytes: ${file}`
 }
 
 async function untilEnded(client: Client, { id }: ExportAnswer): Promise<ExportAnswer> {
@@ -66,15 +76,19 @@ async function untilEnded(client: Client, { id }: ExportAnswer): Promise<ExportA
   }
 }
 
+function requireWritten({ error }: ExportAnswer): void {
+  if (error === null) return
+  const { code, message, remedy } = error
+  throw Object.assign(new Error(`the export has failed: ${message} (${code})`), remedy === null ? {} : { remedy })
+}
+
 async function download(
   client: Client,
-  { error, link, bytes }: ExportAnswer,
+  found: ExportAnswer,
   { out, accept }: { readonly out: string; readonly accept: string },
 ): Promise<void> {
-  if (error !== null) {
-    const { code, message, remedy } = error
-    throw Object.assign(new Error(`the export has failed: ${message} (${code})`), remedy === null ? {} : { remedy })
-  }
+  requireWritten(found)
+  const { link, bytes } = found
   if (link === null) throw new Error('the rows of the export may not be shown to you any more')
   const response = await client.open('GET', link.path, undefined, accept)
   await save(Readable.from(whole(Readable.fromWeb(response.body as ReadableStream), bytes)), out)

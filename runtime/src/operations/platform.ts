@@ -24,6 +24,7 @@ import { appendAudit } from '../registry/audit.ts'
 import type { CpuAccounts } from '../registry/cpu-accounts.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import type { Queryable, Transaction } from '../registry/sql.ts'
+import type { ExportDestinations } from './exports/export-destinations.ts'
 import type { ServedProducts } from './served/served-products.ts'
 
 export interface Platform {
@@ -53,6 +54,7 @@ export interface Platform {
   readonly served: ServedProducts
   readonly changeSpools: ChangeSpools
   readonly exportFiles: ExportFiles
+  readonly exportDestinations: ExportDestinations
   readonly parsing: ManifestParsing
   /** Takes rows that are pushed. */
   readonly pushes: PushIntake

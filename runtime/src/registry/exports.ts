@@ -13,6 +13,8 @@ export interface ExportRequest {
   readonly sql: string
   readonly params?: readonly (string | number | boolean | null)[]
   readonly format: ExportFormat
+  /** The destination that the file is also written to. */
+  readonly to?: string
 }
 
 /** What rows were read from, and as what they were shown. */
@@ -35,6 +37,13 @@ export interface ExportedColumn {
   readonly masked: boolean
 }
 
+/** Of one file in a bucket beyond the lake. */
+export interface ExportPlace {
+  readonly destination: string
+  /** `s3://bucket/prefix/tenant/export.parquet`. */
+  readonly address: string
+}
+
 /** Without keys of applications and agents: exports are for people and services with tokens. */
 export type ExportPrincipal = Omit<Principal, 'key'>
 
@@ -53,6 +62,8 @@ export interface Export {
   readonly parts: number
   readonly columns: readonly ExportedColumn[] | null
   readonly tables: readonly ExportedTable[]
+  /** Null: it was written to no destination, or not yet. */
+  readonly place: ExportPlace | null
   readonly error: RecordedError | null
   readonly createdAt: Date
   readonly finishedAt: Date | null
@@ -61,7 +72,7 @@ export interface Export {
   readonly isExpired: boolean
 }
 
-const COLUMNS = `id, tenant, principal, request, state, attempt, rows, bytes, parts, columns, tables, error,
+const COLUMNS = `id, tenant, principal, request, state, attempt, rows, bytes, parts, columns, tables, place, error,
   created_at as "createdAt", finished_at as "finishedAt", expires_at as "expiresAt", expires_at <= clock_timestamp() as "isExpired"`
 
 /** Kinds of jobs, the same for all runtimes: a tenant's exports are of one, and seldom of another tenant's. */
@@ -185,7 +196,7 @@ export async function noteWritten(
   return (await change(db, 'noting what was exported', statement, [id, attempt, bytes, parts])) > 0
 }
 
-export type Written = Pick<Export, 'bytes' | 'parts' | 'tables'> & {
+export type Written = Pick<Export, 'bytes' | 'parts' | 'tables' | 'place'> & {
   readonly rows: number
   readonly columns: readonly ExportedColumn[]
 }
@@ -194,16 +205,27 @@ export type Written = Pick<Export, 'bytes' | 'parts' | 'tables'> & {
 export async function finishExport(
   db: Queryable,
   { id, attempt }: Export,
-  { rows, bytes, parts, columns, tables }: Written,
+  { rows, bytes, parts, columns, tables, place }: Written,
   keepHours: number,
 ): Promise<boolean> {
   const productIds = tables.flatMap((table) => (table.type === 'product' ? [table.productId] : []))
   const finished = await change(
     db,
     'ending an export',
-    `update exports set state = 'succeeded', rows = $3, bytes = $4, parts = $5, columns = $6, tables = $7, product_ids = $8,
+    `update exports set state = 'succeeded', rows = $3, bytes = $4, parts = $5, columns = $6, tables = $7, product_ids = $8, place = $10,
        finished_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(hours => $9) where ${IN_HAND}`,
-    [id, attempt, rows, bytes, parts, json(columns), json(tables), productIds, keepHours],
+    [
+      id,
+      attempt,
+      rows,
+      bytes,
+      parts,
+      json(columns),
+      json(tables),
+      productIds,
+      keepHours,
+      place === null ? null : json(place),
+    ],
   )
   return finished > 0
 }

@@ -32,6 +32,13 @@ const ExportRequest = Type.Object(
     sql: Type.Optional(QueryRequest.properties.sql),
     params: QueryRequest.properties.params,
     format: Type.Optional(Format),
+    to: Type.Optional(
+      Type.String({
+        maxLength: 40,
+        description:
+          'A bucket that an operator has named (exports.destinations): the file is written there, too, as <tenant>/<export id>.<format>.',
+      }),
+    ),
   },
   { additionalProperties: false },
 )
@@ -48,6 +55,10 @@ const ExportState = Type.Object(
       Type.Null(),
     ]),
     epochs: Type.Record(Type.String(), Type.Integer(), { description: 'By product: of which epoch its rows are.' }),
+    to: nullable(Type.String({ description: 'The destination that it was asked for.' })),
+    address: nullable(
+      Type.String({ description: 'Of the file there, s3://bucket/key. Null until it has succeeded, or without "to".' }),
+    ),
     error: Type.Union([
       Type.Object({ code: Type.String(), message: Type.String(), remedy: nullable(Type.String()) }),
       Type.Null(),
@@ -126,6 +137,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
         'invalid_value',
         'sql_too_long',
         'export_unsupported',
+        'export_destination_unknown',
         'too_many_exports',
         'tier_limit_exceeded',
       ],
@@ -239,7 +251,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
 }
 
 function exportJson({ found, link }: TellableExport) {
-  const { id, state, request, rows, bytes, columns, tables, error, createdAt, finishedAt, expiresAt } = found
+  const { id, state, request, rows, bytes, columns, tables, place, error, createdAt, finishedAt, expiresAt } = found
   const search = link && new URLSearchParams({ expires: String(link.expiresAtMs), signature: link.signature })
   return {
     id,
@@ -251,6 +263,8 @@ function exportJson({ found, link }: TellableExport) {
     epochs: Object.fromEntries(
       tables.flatMap((table) => (table.type === 'product' ? [[table.name, table.epoch]] : [])),
     ),
+    to: request.to ?? null,
+    address: place?.address ?? null,
     error: error && { code: error.code, message: error.message, remedy: error.remedy ?? null },
     created_at: createdAt.toISOString(),
     finished_at: finishedAt?.toISOString() ?? null,

@@ -36,19 +36,27 @@ export interface AskedExport {
   readonly columns?: readonly string[]
   readonly sql?: string
   readonly params?: ExportRequest['params']
+  /** A destination that an operator has named. */
+  readonly to?: string
 }
 
-/** Throws INVALID_DATA `product_not_found`, `invalid_value`, `sql_too_long`, QUOTA `too_many_exports`, `tier_limit_exceeded`. */
+/** Throws INVALID_DATA `product_not_found`, `invalid_value`, `sql_too_long`, `export_destination_unknown`, QUOTA `too_many_exports`, `tier_limit_exceeded`. */
 export async function requestExport(
   platform: Platform,
   call: TenantCall,
   asked: AskedExport,
   keep: Keep<Export>,
 ): Promise<Export> {
-  const { pool, config } = platform
-  const { format = 'parquet', params } = asked
+  const { pool, config, exportDestinations } = platform
+  const { format = 'parquet', params, to } = asked
+  if (to !== undefined) exportDestinations.require(call.tenant, to)
   const sql = await statementOf(platform, call, asked)
-  const request: ExportRequest = { sql, format, ...(params === undefined ? {} : { params }) }
+  const request: ExportRequest = {
+    sql,
+    format,
+    ...(params === undefined ? {} : { params }),
+    ...(to === undefined ? {} : { to }),
+  }
   const { key: _none, ...principal } = call.principal
   // Also asked before it is written, where it decides; who has no room is told at once.
   await checkStorage(platform, call.tenant)
@@ -56,7 +64,14 @@ export async function requestExport(
     const made = await createExport(tx, { tenant: call.tenant, principal, request }, config.exports.most)
     await askForJobs(tx, [{ kind: exportKindOf(call.tenant), key: made.id, tenant: call.tenant }])
     await ringForJobs(tx)
-    await audited(tx, call, call.tenant, 'export.create', { type: 'export', id: made.id }, { format })
+    await audited(
+      tx,
+      call,
+      call.tenant,
+      'export.create',
+      { type: 'export', id: made.id },
+      { format, ...(to === undefined ? {} : { to }) },
+    )
     await keep(tx, made)
     return made
   })

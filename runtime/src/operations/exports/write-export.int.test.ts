@@ -1,12 +1,13 @@
 /** Writing exports: what is tried again, what bounds it, and that no end loses a file or leaves one behind. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import type { EngineJob, EngineRun } from '@sluice/engine'
 import { FolderStore } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
+import type { ExportDestinationConfig } from '../../config.ts'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { Job } from '../../jobs/claims.ts'
@@ -20,6 +21,7 @@ import { ANN, startTestRegistry } from '../../registry/testing.ts'
 import { TIER_LIMITS } from '../../registry/tiers.ts'
 import type { Platform } from '../platform.ts'
 import { checkStorage, tenantDetail } from '../tenants/tenants.ts'
+import { ExportDestinations } from './export-destinations.ts'
 import { lanesFor, sweepExports } from './export-job.ts'
 import { requestExport } from './exports.ts'
 import { writeExport } from './write-export.ts'
@@ -40,6 +42,8 @@ describe('writing exports', () => {
   let jobs: EngineJob[]
   let answer: (job: EngineJob, signal: AbortSignal) => Promise<AsyncIterable<Uint8Array>>
   let spent: SluiceError | null
+  /** Before a file is written to its destination. */
+  let atDestination: (() => unknown) | null
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'sluice-writing-'))
@@ -54,6 +58,7 @@ describe('writing exports', () => {
     await inTransaction(pool, (tx) => createTenantKeys(tx, masters, tenant))
     jobs = []
     spent = null
+    atDestination = null
     answer = async () => only(ROWS)
     const engine = {
       async run(job: EngineJob, ends: AbortSignal): Promise<EngineRun> {
@@ -68,6 +73,18 @@ describe('writing exports', () => {
       masters,
       engine,
       exportFiles: new ExportFiles({ store, pool, masters }),
+      exportDestinations: new ExportDestinations(
+        { warehouse: destinationOf([tenant, 'other']), theirs: destinationOf(['other']) },
+        folder,
+        () => ({
+          async put(path, body, options) {
+            await atDestination?.()
+            return store.put(path, body, options)
+          },
+          uri: (path) => `s3://${path}`,
+          close() {},
+        }),
+      ),
       served: { named: async () => [] },
       distributedQueries: null,
       cpu: {
@@ -87,6 +104,23 @@ describe('writing exports', () => {
       },
     } as unknown as Platform
   })
+
+  const destinationOf = (tenants: readonly string[]): ExportDestinationConfig => ({
+    endpoint: 'https://s3.example.com',
+    region: 'us-east-1',
+    access_key_id: 'key',
+    secret_access_key: 'secret',
+    path_style: true,
+    bucket: 'warehouse',
+    prefix: 'from/sluice',
+    tenants: [...tenants],
+  })
+
+  const askedTo = (to: string) =>
+    requestExport(platform, callOf('ann'), { sql: 'SELECT 1 AS one', format: 'csv', to }, async () => {})
+
+  const atWarehouse = (): Promise<string[]> =>
+    readdir(join(folder, 'warehouse/from/sluice', tenant)).catch(() => [])
 
   async function* only(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
     yield bytes
@@ -307,6 +341,71 @@ describe('writing exports', () => {
     assert.deepEqual([(await told(stuck)).state, await parts(stuck)], ['gone', ['1/0']])
     await sweepExports(platform, signal)
     assert.equal(await findExport(pool, stuck.id), null)
+  })
+
+  it('writes the whole file to a destination of its tenant, under its own name, and on record before', async () => {
+    for (const to of ['theirs', 'none']) await assert.rejects(askedTo(to), { code: 'export_destination_unknown' })
+    const long = Buffer.alloc(PART_BYTES + 5, 7)
+    answer = async () => only(long)
+    const made = await askedTo('warehouse')
+    let onRecord: unknown = null
+    atDestination = async () => {
+      onRecord = await pool.query("select details from audit_log where object_id = $1 and action = 'export.deliver'", [made.id])
+    }
+    await writeExport(platform, jobOf(made, 1), signal)
+    const found = await told(made)
+    const path = `warehouse/from/sluice/${tenant}/${made.id}.csv`
+    assert.deepEqual(found.place, { destination: 'warehouse', address: `s3://${path}` })
+    assert.ok((await readFile(join(folder, path))).equals(long))
+    assert.ok((await contentOf(found)).equals(long))
+    const { rows } = (await onRecord) as { readonly rows: readonly unknown[] }
+    assert.deepEqual(rows, [{ details: { to: 'warehouse', bytes: long.length } }])
+  })
+
+  it('is made again where a destination does not answer, and fails where it takes nothing', async () => {
+    const fail = (kind: 'TRANSIENT' | 'CONFIG') => () => {
+      throw new SluiceError(kind, 'the store says: key k-1', { code: 'store_unavailable' })
+    }
+    const again = await askedTo('warehouse')
+    atDestination = fail('TRANSIENT')
+    await assert.rejects(writeExport(platform, jobOf(again, 1), signal), { code: 'export_destination_unavailable' })
+    answer = async () => only(Buffer.from('other'))
+    atDestination = null
+    await writeExport(platform, jobOf(again, 2, 1), signal)
+    assert.equal((await told(again)).state, 'succeeded')
+    const file = join(folder, 'warehouse/from/sluice', tenant, `${again.id}.csv`)
+    assert.equal(await readFile(file, 'utf8'), 'other')
+
+    const refused = await askedTo('warehouse')
+    atDestination = fail('CONFIG')
+    await writeExport(platform, jobOf(refused, 3), signal)
+    const { state, error, place } = await told(refused)
+    assert.deepEqual([state, error?.code, place], ['failed', 'export_destination_refused', null])
+    assert.ok(!JSON.stringify(error).includes('k-1'), 'what a store says is not for tenants')
+    assert.deepEqual(await parts(refused), [])
+  })
+
+  it('gives a destination nothing that its author may not see any more', async () => {
+    answer = async () => only(Buffer.alloc(2 * PART_BYTES, 7))
+    const made = await askedTo('warehouse')
+    const { exportFiles } = platform
+    let given = 0
+    async function* read(...how: Parameters<ExportFiles['read']>): AsyncGenerator<Uint8Array> {
+      for await (const chunk of exportFiles.read(...how)) {
+        given += chunk.length
+        yield chunk
+        if (given === chunk.length) await pool.query("update tenants set status = 'deprovisioning' where slug = $1", [tenant])
+      }
+    }
+    const suspending = {
+      read,
+      write: (...how: Parameters<ExportFiles['write']>) => exportFiles.write(...how),
+      removeUntil: (...how: Parameters<ExportFiles['removeUntil']>) => exportFiles.removeUntil(...how),
+      removeAttempt: (...how: Parameters<ExportFiles['removeAttempt']>) => exportFiles.removeAttempt(...how),
+    } as ExportFiles
+    await writeExport({ ...platform, exportFiles: suspending }, jobOf(made, 1), signal)
+    assert.deepEqual([(await told(made)).error?.code, await atWarehouse()], ['export_not_permitted', []])
+    assert.ok(given <= PART_BYTES, `${given}`)
   })
 
   it('leaves engine processes to others', () => {

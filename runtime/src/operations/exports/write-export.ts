@@ -5,11 +5,13 @@
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import type { Job, NextDue } from '../../jobs/claims.ts'
+import { appendAudit } from '../../registry/audit.ts'
 import { onAccountOf } from '../../registry/cpu-accounts.ts'
 import { recordedError } from '../../registry/deployments.ts'
 import {
   beginAttempt,
   type Export,
+  type ExportPlace,
   failExport,
   findExport,
   finishExport,
@@ -19,7 +21,7 @@ import {
 import type { Platform } from '../platform.ts'
 import { runStatement } from '../queries/query.ts'
 import { checkStorage } from '../tenants/tenants.ts'
-import { exportedTables } from './export-access.ts'
+import { exportedTables, requireExportable } from './export-access.ts'
 
 const MOST_ATTEMPTS = 5
 const LOOK_MS = 3_000
@@ -102,7 +104,8 @@ async function written(platform: Platform, asked: Export, signal: AbortSignal): 
     const { rows, truncated } = await answer.run.finished
     if (truncated) throw new Error('an export was cut')
     const file = { ...length, rows, columns: answer.columns, tables }
-    if (!(await finishExport(pool, asked, file, config.exports.keep_hours))) throw new Taken()
+    const place = await delivered(platform, { ...asked, ...file }, call.signal)
+    if (!(await finishExport(pool, asked, { ...file, place }, config.exports.keep_hours))) throw new Taken()
   } catch (error) {
     if (ended.signal.reason instanceof Taken) throw ended.signal.reason
     const isTooLarge = isSluiceError(error) && error.code === 'query_result_too_large'
@@ -112,6 +115,43 @@ async function written(platform: Platform, asked: Export, signal: AbortSignal): 
     ended.abort(new SluiceError('TRANSIENT', 'the export has ended', { code: 'internal_error' }))
   }
 }
+
+/**
+ * The whole file, to the destination that it was asked for; on record before the first byte. What is there is its author's to remove:
+ * a later attempt replaces it, and an export that is removed leaves it.
+ */
+async function delivered(platform: Platform, asked: Export, signal: AbortSignal): Promise<ExportPlace | null> {
+  const { pool, exportFiles, exportDestinations } = platform
+  const { id, tenant, bytes, request, principal } = asked
+  const { to, format } = request
+  if (to === undefined) return null
+  await requireExportable(platform, asked)
+  await appendAudit(pool, {
+    tenant,
+    actor: { issuer: principal.issuer, subject: principal.subject },
+    action: 'export.deliver',
+    objectType: 'export',
+    objectId: id,
+    outcome: 'allowed',
+    requestId: id,
+    details: { to, bytes },
+  })
+  const late = AbortSignal.timeout(timeoutOf(platform))
+  const ends = AbortSignal.any([signal, late])
+  const chunks = exportFiles.read(asked, asked, () => requireExportable(platform, asked), ends)
+  try {
+    return await exportDestinations.put({ id, tenant, bytes, format }, to, chunks, ends)
+  } catch (error) {
+    if (late.aborted && !signal.aborted) throw slow(to)
+    throw error
+  }
+}
+
+const slow = (to: string): SluiceError =>
+  new SluiceError('QUOTA', `the destination ${to} took longer than a file may take`, {
+    code: 'export_destination_slow',
+    remedy: 'Export less, or ask an operator for a larger exports.timeout_minutes.',
+  })
 
 function timeoutOf({ config: { exports, limits } }: Platform): number {
   const timeoutMs = exports.timeout_minutes * 60_000

@@ -52,6 +52,8 @@ const exported = {
     { name: 'email', type: 'string', masked: true },
   ],
   epochs: { [PRODUCT]: 1 },
+  to: 'warehouse',
+  address: 's3://acme-warehouse/from-sluice/acme/exp_5c1d0f6a2b7e48d9a3c6f012.parquet',
   error: null,
   created_at: at('09:45:00'),
   finished_at: at('09:45:02'),
@@ -61,7 +63,7 @@ const exported = {
     expires_at: at('10:00:00'),
   },
 }
-const queuedExport = { ...exported, state: 'queued', rows: null, bytes: 0, columns: null, epochs: {} }
+const queuedExport = { ...exported, state: 'queued', rows: null, bytes: 0, columns: null, epochs: {}, address: null }
 
 export const READING_EXAMPLES: OperationExamples = {
   readLookup: {
@@ -205,7 +207,7 @@ export const READING_EXAMPLES: OperationExamples = {
     },
   },
   createExport: {
-    body: { product: PRODUCT, columns: ['id', 'email'], format: 'parquet' },
+    body: { product: PRODUCT, columns: ['id', 'email'], format: 'parquet', to: 'warehouse' },
     answers: { 202: { ...queuedExport, finished_at: null, link: null } },
   },
   listExports: { answers: { 200: page({ ...exported, link: null }) } },
