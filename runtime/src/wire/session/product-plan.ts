@@ -1,7 +1,7 @@
 /** A statement over products: the operation that queries are, with its text and parameters as a query has them. */
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../../operations/platform.ts'
-import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
+import type { QueryRequest } from '../../operations/queries/asked-query.ts'
+import { describeQuery, type QueryAnswer, runQuery, type Settle } from '../../operations/queries/query.ts'
 import type { ParameterValue } from '../protocol/client-messages.ts'
 import { formatAt } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
@@ -10,59 +10,78 @@ import { type ResultNames, resultNames, type Statement } from '../sql/words.ts'
 import { columnOf, oidOf, type TypedColumn } from '../values/column-types.ts'
 import { rowsOfCsv } from '../values/csv-rows.ts'
 import { castText, isMoment, parameterOids, parameterPlaces, toldOids, typedValueOf } from '../values/parameters.ts'
-import type { RowPlan } from './row-plans.ts'
+import type { PlanParts, RowPlan } from './row-plans.ts'
 
 /** Their number has 16 bits in messages, and readers take it for a signed one. */
 const MOST_COLUMNS = 32_767
 
-export function productPlan(platform: Platform, given: Statement, declared: readonly number[]): RowPlan {
+export function productPlan(
+  { platform, types }: Pick<PlanParts, 'platform' | 'types'>,
+  given: Statement,
+  declared: readonly number[],
+): RowPlan {
   const statement = withNames(given)
   // What is kept of a statement is small: its words are many times its text.
   const { sql, words } = statement
   const places = parameterPlaces(statement)
   const names = resultNames(words)
-  const asked = { oids: parameterOids(words, declared), areInferred: false }
-  const run = async (call: TenantCall, values: readonly ParameterValue[], timeoutMs: number | undefined) => {
-    const { oids } = asked
-    if (values.length !== oids.length) throw new TypeError('parameters are checked where they are bound')
-    const typed = values.map((value, at) => typedValueOf(oids[at] ?? 0, value))
-    const text = castText(
-      sql,
-      places,
-      typed.map(({ type }) => type),
-    )
-    return runQuery(platform, call, {
-      sql: text,
-      format: 'csv',
-      ...(typed.length === 0 ? {} : { params: typed.map(({ value }) => value) }),
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    })
+  const known = parameterOids(words, declared)
+  /** What a client was told it sends its values by, whatever has become of the tables since. */
+  let told = known
+  /** Before it is admitted: names and number of its values say as much. */
+  const untyped: QueryRequest = { sql, format: 'csv', ...(known.length === 0 ? {} : { params: known.map(() => null) }) }
+
+  /** Of the parameters, what is not told yet is found out where the tables are known. */
+  const settle = (
+    call: TenantCall,
+    values: readonly ParameterValue[],
+    found: (oids: readonly number[]) => void,
+  ): Settle => {
+    if (values.length !== known.length) throw new TypeError('parameters are checked where they are bound')
+    return async (tables) => {
+      const oids = told.includes(0) ? await types.oidsOf(call, { tables, sql, known: told }) : told
+      found(oids)
+      const typed = values.map((value, at) => typedValueOf(oids[at] ?? 0, value))
+      const text = castText(
+        sql,
+        places,
+        typed.map(({ type }) => type),
+      )
+      return { sql: text, ...(typed.length === 0 ? {} : { params: typed.map(({ value }) => value) }) }
+    }
   }
-  /** Of an answer without parameters' values; what the statement asks for of types that nobody declared is known then. */
+
   const describe = async (call: TenantCall): Promise<readonly TypedColumn[]> => {
-    const ended = new AbortController()
-    const signal = AbortSignal.any([call.signal, ended.signal])
-    const nulls = asked.oids.map(() => ({ format: 0, bytes: null }) as const)
-    const answer = await run({ ...call, signal }, nulls, undefined)
-    const { parameterTypes = [] } = answer.run
-    asked.oids = asked.oids.map((oid, at) => oid || oidOf(parameterTypes[at] ?? ''))
-    asked.areInferred = true
-    // Only the columns were wanted.
-    answer.run.finished.catch(() => undefined)
-    ended.abort()
-    await drain(answer.run.output)
-    return columnsOf(answer, names)
+    const nulls = known.map(() => ({ format: 0, bytes: null }) as const)
+    let oids = told
+    const { columns, parameterTypes } = await describeQuery(
+      platform,
+      call,
+      untyped,
+      settle(call, nulls, (found) => {
+        oids = found
+      }),
+    )
+    told = oids.map((oid, at) => oid || oidOf(parameterTypes[at] ?? ''))
+    return columnsOf({ columns }, names)
   }
   return {
     tag: (rows) => `SELECT ${rows}`,
     async describe(call) {
+      // Told anew: columns may have other types than when it was told before.
+      told = known
       const columns = await describe(call)
-      return { parameterOids: toldOids(asked.oids), columns }
+      return { parameterOids: toldOids(told), columns }
     },
     async open(call, { values, formats, timeoutMs }) {
-      const isInferred = asked.areInferred || !values.some((value, at) => isMoment(asked.oids[at] ?? 0, value))
-      if (!isInferred) await describe(call)
-      const answer = await run(call, values, timeoutMs)
+      if (values.some((value, at) => isMoment(told[at] ?? 0, value))) await describe(call)
+      const request = timeoutMs === undefined ? untyped : { ...untyped, timeoutMs }
+      const answer = await runQuery(
+        platform,
+        call,
+        request,
+        settle(call, values, () => undefined),
+      )
       // Whoever reads the output is told there.
       answer.run.finished.catch(() => undefined)
       const columns = columnsOf(answer, names)
@@ -82,12 +101,4 @@ export function columnsOf({ columns }: Pick<QueryAnswer, 'columns'>, names: Resu
       hint: 'Name the columns that you want.',
     },
   )
-}
-
-async function drain(output: AsyncIterable<Uint8Array>): Promise<void> {
-  try {
-    for await (const _ of output) break
-  } catch {
-    // It was ended by us.
-  }
 }

@@ -3,6 +3,7 @@ import { checkText } from '@sluice/engine'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
+import type { AskedTypes } from '../catalogue/asked-types.ts'
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
 import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
 import { ownText, type SessionView } from '../catalogue/own-views.ts'
@@ -43,6 +44,7 @@ export interface OpenRows {
 export interface PlanParts {
   readonly platform: Platform
   readonly catalogue: CatalogueServer
+  readonly types: AskedTypes
 }
 
 /** What statements ask of their session, and do to it. */
@@ -59,7 +61,7 @@ export interface SessionPlanParts extends PlanParts {
 
 export function rowPlan(parts: SessionPlanParts, statement: Statement, declared: readonly number[]): RowPlan {
   return doorOf(statement.words, CATALOGUE) === 'products'
-    ? productPlan(parts.platform, statement, declared)
+    ? productPlan(parts, statement, declared)
     : cataloguePlan(parts, statement, declared)
 }
 
