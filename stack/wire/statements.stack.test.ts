@@ -87,7 +87,10 @@ before(async () => {
     logger,
   })
   tokens.set('vera', person('acme')).set('otto', person('other'))
-  wire = await openWire({ serverVersion: '18.4', plans: { platform: {} as Platform, catalogue, types: new AskedTypes(catalogue) } })
+  wire = await openWire({
+    serverVersion: '18.4',
+    plans: { platform: {} as Platform, catalogue, types: new AskedTypes(catalogue) },
+  })
   const other = clientOf(wire, 'otto', 'other')
   await other.connect()
   assert.equal((await other.query("SELECT 'ledger'::regclass::text AS name")).rows[0].name, 'ledger')

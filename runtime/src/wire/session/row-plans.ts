@@ -13,6 +13,7 @@ import { batchOf, type RowBatch } from '../protocol/row-batch.ts'
 import { dataRow, type WireColumn } from '../protocol/server-messages.ts'
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
 import { commandOf, doorOf, isWrite } from '../sql/commands.ts'
+import { withoutDatabase } from '../sql/table-names.ts'
 import type { Statement } from '../sql/words.ts'
 import { productPlan } from './product-plan.ts'
 
@@ -53,13 +54,16 @@ export interface PlanSession extends SessionView {
   set(name: string, value: string, isLocal: boolean): void
   /** Null: all namespaces. */
   searchPath(): string | null
+  /** Its name, as the client knows it. */
+  readonly database: string
 }
 
 export interface SessionPlanParts extends PlanParts {
   readonly session: PlanSession
 }
 
-export function rowPlan(parts: SessionPlanParts, statement: Statement, declared: readonly number[]): RowPlan {
+export function rowPlan(parts: SessionPlanParts, given: Statement, declared: readonly number[]): RowPlan {
+  const statement = withoutDatabase(given, parts.session.database)
   return doorOf(statement.words, CATALOGUE) === 'products'
     ? productPlan(parts, statement, declared)
     : cataloguePlan(parts, statement, declared)

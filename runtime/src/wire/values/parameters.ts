@@ -52,6 +52,34 @@ export function typedValueOf(oid: number, given: ParameterValue): TypedValue {
   return { value, type: value === null ? 'DECIMAL(18, 3)' : decimalOf(String(value)) }
 }
 
+const SAMPLES: Readonly<Record<number, QueryValue>> = {
+  [OID.bool]: true,
+  [OID.int2]: 1,
+  [OID.int4]: 1,
+  [OID.int8]: 1,
+  [OID.float4]: 1,
+  [OID.float8]: 1,
+  [OID.bytea]: '',
+  [OID.date]: '2000-01-01',
+  [OID.time]: '00:00:00',
+  [OID.timestamp]: '2000-01-01 00:00:00',
+  [OID.timestamptz]: '2000-01-01 00:00:00+00',
+  [OID.interval]: '1 day',
+  [OID.timetz]: '00:00:00+00',
+  [OID.uuid]: '00000000-0000-0000-0000-000000000000',
+}
+
+/** For a statement that is only planned: of a null the engine makes a null of the whole expression, whose type is then lost. */
+export function sampleOf(oid: number): TypedValue {
+  if (oid === OID.numeric) return { value: '1', type: 'DECIMAL(18, 3)' }
+  const element = elementOf(oid)
+  if (element !== 0) return { value: '[]', type: typedListOf(element, { format: 0, bytes: null }).type }
+  if (TEXTS.has(oid)) return { value: '', type: null }
+  return { value: SAMPLES[oid] ?? null, type: ENGINE_TYPES[oid] ?? null }
+}
+
+export const nullOf = (oid: number): TypedValue => typedValueOf(oid, { format: 0, bytes: null })
+
 function typedListOf(element: number, { format, bytes }: ParameterValue): TypedValue {
   const elements = bytes === null ? null : elementsOf(element, format, bytes)
   const value = elements === null ? null : listText(elements)
@@ -337,13 +365,31 @@ export interface ParameterPlace {
   readonly end: number
 }
 
-/** Where the statement's text has parameters that it does not cast itself. */
+/**
+ * Where the statement's text has parameters that it does not cast itself, or casts to a number without places: it has those of the
+ * value there, and the engine would give it three.
+ */
 export function parameterPlaces({ words }: Pick<Statement, 'words'>): readonly ParameterPlace[] {
   const start = words[0]?.at ?? 0
-  return words.flatMap(({ kind, text, at }, index) => {
-    if (kind !== 'parameter' || words[index + 1]?.text === ':' || isInCast(words, index)) return []
-    return [{ number: Number(text.slice(1)), start: at - start, end: at - start + text.length }]
+  return words.flatMap(({ kind, text }, index) => {
+    if (kind !== 'parameter') return []
+    const place = placeOf(words, index)
+    const [from, to] = place === null ? [] : [words[place[0]], words[place[1]]]
+    if (from === undefined || to === undefined) return []
+    return [{ number: Number(text.slice(1)), start: from.at - start, end: to.at - start + to.text.length }]
   })
+}
+
+/** The first and the last of its words; null where its own cast says its type. */
+function placeOf(words: readonly Word[], at: number): readonly [number, number] | null {
+  const isCast = words[at + 1]?.text === ':'
+  if (!isCast && !isInCast(words, at)) return [at, at]
+  const type = at + (isCast ? 3 : 2)
+  if (!['numeric', 'decimal'].includes(words[type]?.value ?? '')) return null
+  const isList = words[type + 1]?.text === '[' && words[type + 2]?.text === ']'
+  const end = isList ? type + 2 : type
+  if (isCast) return words[end + 1]?.text === '(' || words[end + 1]?.text === '[' ? null : [at, end]
+  return words[end + 1]?.text === ')' ? [at - 2, end + 1] : null
 }
 
 /** The text with each of these parameters cast to its type, where that is known. */
