@@ -118,21 +118,22 @@ class ChildEngine implements PooledEngine {
     // What asks for rows; a text that is only looked at takes next to nothing, and may be what mends the others.
     if (job.tenant !== undefined && isStreamed(job.output)) this.#accounts?.refuseSpent(job.tenant)
     const inspection = inspectionKey(job)
-    if (inspection !== null) return this.#inspect(inspection, job, signal)
+    const known = inspection === null ? null : this.#known(this.#inspections, inspection, signal)
+    if (known !== null) return known
     // Once for both: it is made of all the names of files.
     const set = this.#results !== null || this.#keeps ? accessSet(job) : null
+    if (inspection !== null) return this.#inspect(inspection, job, set, signal)
     if (this.#results === null || set === null) return await this.#try(job, set, signal)
     const key = resultKey(set, job)
-    const known = this.#known(this.#results, key, signal)
-    if (known !== null) return known
+    const kept = this.#known(this.#results, key, signal)
+    if (kept !== null) return kept
     const run = await this.#try(job, set, signal)
     return run.isStable === true ? this.#results.kept(key, run) : run
   }
 
-  async #inspect(key: string, job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
-    const known = this.#known(this.#inspections, key, signal)
-    if (known !== null) return known
-    const run = await this.#try(job, null, signal)
+  /** Of a shape the child may stay, for the statement itself that comes next. */
+  async #inspect(key: string, job: EngineJob, set: string | null, signal: AbortSignal): Promise<EngineRun> {
+    const run = await this.#try(job, set, signal)
     this.#inspections.keep(key, run)
     return run
   }

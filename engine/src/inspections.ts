@@ -1,4 +1,4 @@
-/** What inspections have told of texts: it hangs on the text and on the names and types of columns, and on no row. */
+/** What inspections have told of texts, and shapes of statements: it hangs on the text and on the names and types of columns, and on no row. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { EngineJob, EngineRun } from './job.ts'
@@ -10,7 +10,7 @@ const MAX_CHARS = 16 * 1024 * 1024
 /** Of one; wide tables through deep texts tell much, and are rare. */
 const MAX_ENTRY_CHARS = 1024 * 1024
 
-type Told = Pick<EngineRun, 'columns' | 'lineage' | 'textColumns' | 'isRowWise' | 'parts'>
+type Told = Pick<EngineRun, 'columns' | 'lineage' | 'textColumns' | 'isRowWise' | 'parts' | 'parameterTypes'>
 
 export class Inspections {
   readonly #known = new LRUCache<string, string>({
@@ -24,14 +24,15 @@ export class Inspections {
     return told === undefined ? null : runOf(JSON.parse(told) as Told)
   }
 
-  keep(key: string, { columns, lineage, textColumns, isRowWise, parts }: EngineRun): void {
-    this.#known.set(key, JSON.stringify({ columns, lineage, textColumns, isRowWise, parts }))
+  keep(key: string, { columns, lineage, textColumns, isRowWise, parts, parameterTypes }: EngineRun): void {
+    this.#known.set(key, JSON.stringify({ columns, lineage, textColumns, isRowWise, parts, parameterTypes }))
   }
 }
 
 /** Inspections for which it is equal tell the same; null of a job that does anything else. */
 export function inspectionKey({ tenant, trust, tables = [], steps, csvInput, output }: EngineJob): string | null {
-  if (!isInspection(output) || trust !== 'tenant' || steps !== undefined || csvInput !== undefined) return null
+  if (trust !== 'tenant' || steps !== undefined || csvInput !== undefined) return null
+  if (output === undefined || !(isInspection(output) || output.kind === 'shape')) return null
   const shapes = tables.map(({ name, columns }) => [name, columns])
   const { parameters = [], ...asked } = output
   return createHash('sha256')

@@ -2,15 +2,16 @@ import { once } from 'node:events'
 import { SluiceError } from '@sluice/sdk'
 import { memoryExceeded } from './driver-error.ts'
 import type { EngineChild } from './engine-child.ts'
-import type {
-  EngineJob,
-  EngineOutput,
-  EngineRun,
-  InspectOutput,
-  OutputSummary,
-  StepResult,
-  StreamOutput,
-  WrittenFile,
+import {
+  type EngineJob,
+  type EngineOutput,
+  type EngineRun,
+  failsBeyondRows,
+  type InspectOutput,
+  type OutputSummary,
+  type StepResult,
+  type StreamOutput,
+  type WrittenFile,
 } from './job.ts'
 import { untilMark } from './marked-output.ts'
 import { OutputLines } from './output-lines.ts'
@@ -154,7 +155,9 @@ export class JobRun {
   /** The pipe's bytes up to the child's end, or up to the limit. */
   async *#bounded(): AsyncGenerator<Uint8Array> {
     const limit = this.#job.limits.maxOutputBytes ?? Number.POSITIVE_INFINITY
-    const lines = new OutputLines((this.#job.output as StreamOutput).kind, this.#job.limits.maxRows)
+    const { kind } = this.#job.output as StreamOutput
+    // What fails beyond its rows is not cut: looking for the ends of its lines would take longer than all else here.
+    const lines = new OutputLines(kind, failsBeyondRows(kind, this.#job.limits) ? undefined : this.#job.limits.maxRows)
     for await (const raw of this.#piped()) {
       const chunk = lines.take(raw)
       this.#outputBytes += chunk.length

@@ -94,8 +94,9 @@ export interface PlainOutput {
    * - `csv`: RFC 4180 with a header line; null is empty, the empty string is `""`.
    * - `copy-csv`: what PostgreSQL's `COPY … FROM STDIN (FORMAT csv)` takes, without a header.
    * - `parquet`: one parquet file.
+   * - `shape`: nothing. The statement is planned and not run, for its columns and what it asks of its parameters.
    */
-  readonly kind: 'rows' | 'json-rows' | 'ndjson' | 'csv' | 'copy-csv' | 'parquet'
+  readonly kind: 'rows' | 'json-rows' | 'ndjson' | 'csv' | 'copy-csv' | 'parquet' | 'shape'
   readonly sql: string
   readonly parameters?: readonly Value[]
 }

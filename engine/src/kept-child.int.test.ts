@@ -240,3 +240,42 @@ describe('a child that stays', () => {
     assert.ok(place >= 0 && place < 4, `the other tenant was served after ${place}`)
   })
 })
+
+describe('a statement that is only described', () => {
+  const shapeOf = (sql: string, table = orders): EngineJob => ({
+    trust: 'tenant',
+    tenant: 'acme',
+    tables: [table],
+    output: { kind: 'shape', sql, parameters: [1n] },
+    limits: LIMITS,
+  })
+
+  it('is planned, and leaves its process to the statement itself; known columns take none', async () => {
+    const sql = 'SELECT note, sum(id + CAST($1 AS INTEGER)) AS total FROM sales.orders GROUP BY note'
+    const run = await engine.run(shapeOf(sql), patience())
+    for await (const chunk of run.output) assert.fail(String(chunk))
+    assert.deepEqual(run.columns, [
+      { name: 'note', type: 'string' },
+      { name: 'total', type: 'hugeint' },
+    ])
+    const before = children()
+    await until('its place is free', () => engine.load().busy === 0)
+    const rows = await engine.run({ ...shapeOf(sql), output: { kind: 'csv', sql, parameters: [1n] } }, patience())
+    for await (const _ of rows.output);
+    assert.deepEqual(children(), before)
+    // An epoch with the same columns has other files, and another process would be begun for these.
+    const next = { ...payments, name: orders.name }
+    assert.deepEqual((await engine.run(shapeOf(sql, next), patience())).columns, run.columns)
+    assert.deepEqual(children(), before)
+    const changed = {
+      ...next,
+      columns: [{ name: 'id', type: 'string', fieldId: 1 }, ...next.columns.slice(1)],
+    } as const
+    const anew = await engine.run(
+      shapeOf('SELECT id, note FROM sales.orders LIMIT CAST($1 AS BIGINT)', changed),
+      patience(),
+    )
+    for await (const _ of anew.output);
+    assert.equal(anew.columns[0]?.type, 'string')
+  })
+})

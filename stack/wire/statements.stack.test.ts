@@ -12,6 +12,7 @@ import pg from 'pg'
 import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import type { Platform } from '../../runtime/src/operations/platform.ts'
 import type { Described } from '../../runtime/src/operations/queries/information-schema.ts'
+import { AskedTypes } from '../../runtime/src/wire/catalogue/asked-types.ts'
 import { CatalogueServer } from '../../runtime/src/wire/catalogue/catalogue-server.ts'
 import type { RunningWire } from '../../runtime/src/wire/listener.ts'
 import { statementsOf, textOf } from '../../runtime/src/wire/sql/words.ts'
@@ -86,7 +87,10 @@ before(async () => {
     logger,
   })
   tokens.set('vera', person('acme')).set('otto', person('other'))
-  wire = await openWire({ serverVersion: '18.4', plans: { platform: {} as Platform, catalogue } })
+  wire = await openWire({
+    serverVersion: '18.4',
+    plans: { platform: {} as Platform, catalogue, types: new AskedTypes(catalogue) },
+  })
   const other = clientOf(wire, 'otto', 'other')
   await other.connect()
   assert.equal((await other.query("SELECT 'ledger'::regclass::text AS name")).rows[0].name, 'ledger')

@@ -81,6 +81,10 @@ async function streamOutput(
   const parameters = output.parameters.map(fromWire)
   const shape = await describe(connection, output.sql, parameters)
   const parameterTypes = parameters.length === 0 ? {} : { parameterTypes: await askedTypes(connection, output.sql) }
+  if (output.kind === 'shape') {
+    opened({ columns: resultColumns(shape), lineage: [], ...parameterTypes })
+    return { rows: 0, files: [] }
+  }
   // Planned before anybody is told of an output: what cannot be planned has none.
   const statement = await prepare(connection, copyStatement(output, shape, limits, path), parameters)
   opened({ columns: resultColumns(shape), lineage: [], ...parameterTypes })

@@ -12,6 +12,7 @@ import { describedTables } from '../operations/queries/information-schema.ts'
 import { goodKeys } from '../registry/application-keys.ts'
 import { goodPasswords } from '../registry/service-passwords.ts'
 import { servedTenants } from '../registry/tenants.ts'
+import { AskedTypes } from '../wire/catalogue/asked-types.ts'
 import { CatalogueServer } from '../wire/catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireCounts } from '../wire/listener.ts'
 import type { Authorities } from '../wire/session/authority.ts'
@@ -56,7 +57,7 @@ export async function openWire({
     idleMs: wire.idle_ms,
     serverVersion: catalogueVersion(),
     authorities: { ...authorities, passwords, good: goodIn(platform.pool), addresses: new LocalRateLimiter() },
-    plans: { platform, catalogue },
+    plans: { platform, catalogue, types: new AskedTypes(catalogue) },
     logger,
     count,
   }).catch((cause: unknown) => {

@@ -6,6 +6,7 @@ import { LocalRateLimiter } from '../http/rate-limit.ts'
 import type { Platform } from '../operations/platform.ts'
 import { newPassword, verifierOf } from '../registry/scram-verifiers.ts'
 import type { PresentedPassword } from '../registry/service-passwords.ts'
+import { AskedTypes } from './catalogue/asked-types.ts'
 import { CatalogueServer } from './catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireOptions } from './listener.ts'
 
@@ -87,6 +88,8 @@ export const authoritiesOf = (): WireOptions['authorities'] => ({
   addresses: new LocalRateLimiter(),
 })
 
+const catalogue = new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, tablesOf: async () => [], logger })
+
 export async function openWire(change: Partial<WireOptions> = {}): Promise<RunningWire> {
   return startWire({
     host: '127.0.0.1',
@@ -100,10 +103,7 @@ export async function openWire(change: Partial<WireOptions> = {}): Promise<Runni
     idleMs: 120_000,
     serverVersion: '18.0',
     authorities: authoritiesOf(),
-    plans: {
-      platform: {} as Platform,
-      catalogue: new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, tablesOf: async () => [], logger }),
-    },
+    plans: { platform: {} as Platform, catalogue, types: new AskedTypes(catalogue) },
     logger,
     count: { connected() {}, login() {}, statement() {} },
     ...change,

@@ -35,21 +35,65 @@ const MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
 
 const QUERY_THREADS = 2
 
-export function runQuery(platform: Platform, call: TenantCall, given: QueryRequest): Promise<QueryAnswer> {
-  return runStatement(platform, call, given, { action: 'read.query', limits: limitsOf(platform, given) })
+export function runQuery(
+  platform: Platform,
+  call: TenantCall,
+  given: QueryRequest,
+  settle?: Settle,
+): Promise<QueryAnswer> {
+  const running = { action: 'read.query', limits: limitsOf(platform, given) }
+  return runStatement(platform, call, given, settle === undefined ? running : { ...running, settle })
+}
+
+/** Text and values of a request, where they hang on the columns of the tables that it names. */
+export type Settle = (tables: readonly Visible[]) => Promise<Pick<QueryRequest, 'sql' | 'params'>>
+
+export interface Shape {
+  readonly columns: QueryAnswer['columns']
+  /** Of each parameter the type that the engine says that the statement asks for. */
+  readonly parameterTypes: readonly (string | null)[]
+}
+
+/**
+ * What a statement gives and asks for. Admitted and put on record as the statement itself, and not run: once for all that may
+ * read the same columns.
+ */
+export async function describeQuery(
+  platform: Platform,
+  call: TenantCall,
+  given: QueryRequest,
+  settle?: Settle,
+): Promise<Shape> {
+  const ended = new AbortController()
+  const signal = AbortSignal.any([call.signal, ended.signal])
+  const running = { action: 'read.query', limits: limitsOf(platform, given), isShape: true }
+  const own = settle === undefined ? running : { ...running, settle }
+  const { engine, run, columns } = await runStatement(platform, { ...call, signal }, given, own)
+  run.finished.catch(() => undefined)
+  // Trino tells by a statement that runs; of an engine there is nothing to read, and its process stays for what comes next.
+  if (engine === 'trino') ended.abort()
+  try {
+    for await (const _ of run.output) if (engine === 'trino') break
+  } catch (error) {
+    if (engine !== 'trino') throw error
+  }
+  return { columns, parameterTypes: run.parameterTypes ?? [] }
 }
 
 /** Under which name reading is put on record, and what the answer may cost. */
 export interface Running {
   readonly action: string
   readonly limits: Partial<EngineLimits> & Pick<EngineLimits, 'timeoutMs'>
+  readonly settle?: Settle
+  /** No row is wanted. */
+  readonly isShape?: boolean
 }
 
 export async function runStatement(
   platform: Platform,
   call: StatementCall,
   given: QueryRequest,
-  { action, limits: most }: Running,
+  { action, limits: most, settle, isShape = false }: Running,
 ): Promise<QueryAnswer> {
   const startedAtMs = performance.now()
   // Before names are looked for in it, which takes time here; the engine refuses longer ones, too.
@@ -68,11 +112,12 @@ export async function runStatement(
   // What was waited for is of the statement's time.
   const timeoutMs = awaited.waits ? Math.max(1, Math.round(endsAtMs - performance.now())) : most.timeoutMs
   const limits = { ...statementLimits(platform, undefined), ...most, timeoutMs }
+  const settled = settle === undefined || shown !== null ? request : { ...request, ...(await settle(visible)) }
   return answerOver(
     platform,
     call,
-    { request, visible, described, limits },
-    { absent, distributedQueries, startedAtMs },
+    { request: settled, visible, described, limits },
+    { absent, distributedQueries, startedAtMs, isShape },
   )
 }
 
@@ -81,6 +126,7 @@ interface Answering {
   /** Null: in the engine of this runtime. */
   readonly distributedQueries: Platform['distributedQueries']
   readonly startedAtMs: number
+  readonly isShape?: boolean
 }
 
 /** Runs the statement over the tables that its author may read, for as long as he may. */
@@ -88,9 +134,11 @@ export async function answerOver(
   platform: Platform,
   call: StatementCall,
   { request, visible, described, limits }: Omit<AskedQuery, 'kind'>,
-  { absent, distributedQueries, startedAtMs }: Answering,
+  { absent, distributedQueries, startedAtMs, isShape = false }: Answering,
 ): Promise<QueryAnswer> {
-  const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits }
+  const isPlanned = isShape && distributedQueries === null
+  const kind = isPlanned ? 'shape' : OUTPUT_KINDS[request.format]
+  const asked = { request, visible, described, kind, limits } as const
   const rights = new HeldRights(platform, call, { tables: visible, timeoutMs: limits.timeoutMs })
   const held = { ...call, signal: rights.signal }
   const running =

@@ -116,7 +116,7 @@ export function dataRow(cells: readonly (Buffer | null)[]): Buffer {
   return bytes
 }
 
-export function errorResponse({ sqlState, message: what, hint, code, isFatal }: WireError): Buffer {
+export function errorResponse({ sqlState, message: what, hint, code, isFatal, routine }: WireError): Buffer {
   const severity = isFatal ? 'FATAL' : 'ERROR'
   const fields: readonly (readonly [string, string | undefined])[] = [
     ['S', severity],
@@ -125,6 +125,7 @@ export function errorResponse({ sqlState, message: what, hint, code, isFatal }: 
     ['M', what],
     ['D', code === undefined ? undefined : `code: ${code}`],
     ['H', hint],
+    ['R', routine],
   ]
   const parts = fields.flatMap(([letter, value]) => (value === undefined ? [] : [Buffer.from(letter), text(value)]))
   return message('E', ...parts, Buffer.from([0]))

@@ -7,6 +7,8 @@ export interface WireErrorOptions {
   readonly code?: string
   /** Whether the session ends with it. */
   readonly isFatal?: boolean
+  /** Of a PostgreSQL, where clients know an error by it. */
+  readonly routine?: string
 }
 
 export class WireError extends Error {
@@ -14,14 +16,16 @@ export class WireError extends Error {
   readonly hint: string | undefined
   readonly code: string | undefined
   readonly isFatal: boolean
+  readonly routine: string | undefined
 
-  constructor(sqlState: string, message: string, { hint, code, isFatal = false }: WireErrorOptions = {}) {
+  constructor(sqlState: string, message: string, { hint, code, isFatal = false, routine }: WireErrorOptions = {}) {
     super(message)
     this.name = 'WireError'
     this.sqlState = sqlState
     this.hint = hint
     this.code = code
     this.isFatal = isFatal
+    this.routine = routine
   }
 }
 

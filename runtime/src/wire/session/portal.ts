@@ -54,8 +54,10 @@ export class Portal {
     const oids = open.columns.map(({ oid }) => oid)
     if (this.#toldOids !== null && oids.join() !== this.#toldOids.join()) {
       this.close()
-      throw new WireError('0A000', 'the types of the columns depend on the parameters, and were told otherwise', {
-        hint: 'Cast the parameters: $1::bigint.',
+      // In the words by which drivers know that they have to prepare it again.
+      throw new WireError('0A000', 'cached plan must not change result type', {
+        hint: 'Prepare it again; where types depend on the values of parameters, cast these: $1::bigint.',
+        routine: 'RevalidateCachedQuery',
       })
     }
     this.#rows = open.rows[Symbol.asyncIterator]()

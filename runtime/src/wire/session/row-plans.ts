@@ -3,6 +3,7 @@ import { checkText } from '@sluice/engine'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
+import type { AskedTypes } from '../catalogue/asked-types.ts'
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
 import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
 import { ownText, type SessionView } from '../catalogue/own-views.ts'
@@ -12,6 +13,7 @@ import { batchOf, type RowBatch } from '../protocol/row-batch.ts'
 import { dataRow, type WireColumn } from '../protocol/server-messages.ts'
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
 import { commandOf, doorOf, isWrite } from '../sql/commands.ts'
+import { withoutDatabase } from '../sql/table-names.ts'
 import type { Statement } from '../sql/words.ts'
 import { productPlan } from './product-plan.ts'
 
@@ -43,6 +45,7 @@ export interface OpenRows {
 export interface PlanParts {
   readonly platform: Platform
   readonly catalogue: CatalogueServer
+  readonly types: AskedTypes
 }
 
 /** What statements ask of their session, and do to it. */
@@ -51,15 +54,18 @@ export interface PlanSession extends SessionView {
   set(name: string, value: string, isLocal: boolean): void
   /** Null: all namespaces. */
   searchPath(): string | null
+  /** Its name, as the client knows it. */
+  readonly database: string
 }
 
 export interface SessionPlanParts extends PlanParts {
   readonly session: PlanSession
 }
 
-export function rowPlan(parts: SessionPlanParts, statement: Statement, declared: readonly number[]): RowPlan {
+export function rowPlan(parts: SessionPlanParts, given: Statement, declared: readonly number[]): RowPlan {
+  const statement = withoutDatabase(given, parts.session.database)
   return doorOf(statement.words, CATALOGUE) === 'products'
-    ? productPlan(parts.platform, statement, declared)
+    ? productPlan(parts, statement, declared)
     : cataloguePlan(parts, statement, declared)
 }
 

@@ -8,9 +8,14 @@ import type { PlanSession } from './row-plans.ts'
 import { reporting, type SessionState } from './session-commands.ts'
 import type { Settings } from './settings.ts'
 
-export function sessionPlans(kept: Kept, state: Pick<SessionState, 'settings' | 'report'>): PlanSession {
+export function sessionPlans(
+  kept: Kept,
+  state: Pick<SessionState, 'settings' | 'report'>,
+  database: string,
+): PlanSession {
   const { settings } = state
   return {
+    database,
     cursors: () => kept.cursors(),
     statements: () => kept.statements(),
     settings: () => settings.all(),

@@ -62,7 +62,7 @@ export class Session {
       forgetStatements: (name) => this.#kept.forgetStatements(name),
       report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
     }
-    this.#parts = { ...parts, session: sessionPlans(this.#kept, this.#state) }
+    this.#parts = { ...parts, session: sessionPlans(this.#kept, this.#state, parts.authority.tenant) }
     parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
   }
 

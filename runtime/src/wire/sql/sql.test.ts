@@ -8,6 +8,7 @@ import { executionOf, preparationOf } from '../session/preparing.ts'
 import { cursorOf, doorOf, fetchOf } from './commands.ts'
 import { copyOf } from './copy.ts'
 import { withNames } from './plain-names.ts'
+import { bareTables, withNamespaces, withoutDatabase } from './table-names.ts'
 import { statementsOf, textOf, type Word, wordsOf } from './words.ts'
 
 const nothing: SessionView = {
@@ -27,6 +28,42 @@ const one = (sql: string) => {
   assert.ok(statement !== undefined)
   return statement
 }
+
+describe('tables', () => {
+  it('are found where tables stand, and not where columns, functions and CTEs do', () => {
+    for (const [sql, names] of [
+      [
+        'SELECT a, b.c, f(d) FROM one, "Two" t JOIN three ON four = five WHERE x IN (SELECT six FROM seven, eight)',
+        'one Two three seven eight',
+      ],
+      ['SELECT 1 FROM (one JOIN (SELECT * FROM two) q ON true), three', 'one two three'],
+      [
+        'WITH one (a) AS (SELECT 1 FROM two), three AS NOT MATERIALIZED (SELECT 2) SELECT * FROM one, three, four',
+        'two four',
+      ],
+      ["SELECT extract(day FROM at), 'x' FROM a.b, range(3) r, ONLY c", 'at c'],
+      ['(SELECT 1 FROM one) UNION SELECT two, three FROM four ORDER BY five, six', 'one four'],
+    ] as const)
+      assert.equal(bareTables(one(sql)).join(' '), names, sql)
+    const found = new Map([['people', 'c"m']])
+    assert.equal(
+      withNamespaces(one('SELECT people, p.people FROM "people" p, crm.people, people'), found).sql,
+      'SELECT people, p.people FROM "c""m"."people" p, crm.people, "c""m".people',
+    )
+  })
+
+  it('stand behind the name of their own database, and of no other', () => {
+    const written = (sql: string): string => withoutDatabase(one(sql), 'acme').sql
+    assert.equal(
+      written(
+        'SELECT acme.crm.people.id, crm.people.id, acme.a.b FROM acme . crm.people, "acme"."c"."d", \'acme.crm.x\'::regclass',
+      ),
+      'SELECT crm.people.id, crm.people.id, acme.a.b FROM   crm.people, "c"."d", \'crm.x\'::regclass',
+    )
+    assert.throws(() => written('SELECT 1 FROM other.crm.people'), { sqlState: '0A000' })
+    assert.throws(() => written('SELECT 1 FROM "Acme".crm.people'), { sqlState: '0A000' })
+  })
+})
 
 describe('words', () => {
   it('are the statement again, without comments', () => {

@@ -2,8 +2,10 @@
 import type { ParameterValue } from '../protocol/client-messages.ts'
 import { notSupported, WireError } from '../protocol/wire-error.ts'
 import type { Statement, Word } from '../sql/words.ts'
+import { arrayOf, elementOf, elementsInBinary, elementsInText, listText } from './arrays.ts'
 import { clockText, dateText, malformed, momentText, numericText } from './binary.ts'
 import { OID } from './column-types.ts'
+import { intervalText } from './intervals.ts'
 
 export type QueryValue = string | number | boolean | null
 
@@ -28,14 +30,73 @@ const ENGINE_TYPES: Readonly<Record<number, string>> = {
   [OID.time]: 'TIME',
   [OID.timestamp]: 'TIMESTAMP',
   [OID.timestamptz]: 'TIMESTAMPTZ',
+  [OID.interval]: 'INTERVAL',
+  [OID.timetz]: 'TIMETZ',
   [OID.uuid]: 'UUID',
+}
+
+const TEXTS: ReadonlySet<number> = new Set([OID.text, OID.varchar, OID.bpchar, OID.name])
+
+/** Whether a parameter may be told to be of that type, and its values taken. */
+export function isTaken(oid: number): boolean {
+  const own = elementOf(oid) || oid
+  return own === OID.numeric || TEXTS.has(own) || ENGINE_TYPES[own] !== undefined || oid === OID.json
 }
 
 /** Without its type, a number of a column's would decide by how the engine compares texts, and `id + $1` could not be planned. */
 export function typedValueOf(oid: number, given: ParameterValue): TypedValue {
+  const element = elementOf(oid)
+  if (element !== 0) return typedListOf(element, given)
   const value = valueOf(oid, given)
   if (oid !== OID.numeric) return { value, type: ENGINE_TYPES[oid] ?? null }
   return { value, type: value === null ? 'DECIMAL(18, 3)' : decimalOf(String(value)) }
+}
+
+const SAMPLES: Readonly<Record<number, QueryValue>> = {
+  [OID.bool]: true,
+  [OID.int2]: 1,
+  [OID.int4]: 1,
+  [OID.int8]: 1,
+  [OID.float4]: 1,
+  [OID.float8]: 1,
+  [OID.bytea]: '',
+  [OID.date]: '2000-01-01',
+  [OID.time]: '00:00:00',
+  [OID.timestamp]: '2000-01-01 00:00:00',
+  [OID.timestamptz]: '2000-01-01 00:00:00+00',
+  [OID.interval]: '1 day',
+  [OID.timetz]: '00:00:00+00',
+  [OID.uuid]: '00000000-0000-0000-0000-000000000000',
+}
+
+/** For a statement that is only planned: of a null the engine makes a null of the whole expression, whose type is then lost. */
+export function sampleOf(oid: number): TypedValue {
+  if (oid === OID.numeric) return { value: '1', type: 'DECIMAL(18, 3)' }
+  const element = elementOf(oid)
+  if (element !== 0) return { value: '[]', type: typedListOf(element, { format: 0, bytes: null }).type }
+  if (TEXTS.has(oid)) return { value: '', type: null }
+  return { value: SAMPLES[oid] ?? null, type: ENGINE_TYPES[oid] ?? null }
+}
+
+export const nullOf = (oid: number): TypedValue => typedValueOf(oid, { format: 0, bytes: null })
+
+function typedListOf(element: number, { format, bytes }: ParameterValue): TypedValue {
+  const elements = bytes === null ? null : elementsOf(element, format, bytes)
+  const value = elements === null ? null : listText(elements)
+  if (element === OID.numeric)
+    return { value, type: `${decimalOfAll((elements ?? []).filter((one) => one !== null))}[]` }
+  return { value, type: `${ENGINE_TYPES[element] ?? 'VARCHAR'}[]` }
+}
+
+function elementsOf(element: number, format: number, bytes: Buffer): readonly (string | null)[] {
+  const all =
+    format === 0
+      ? elementsInText(textIn(bytes)).map((text) => (text === null ? null : Buffer.from(text)))
+      : elementsInBinary(element, bytes)
+  return all.map((own) => {
+    const value = valueOf(element, { format: format === 0 ? 0 : 1, bytes: own })
+    return value === null ? null : String(value)
+  })
 }
 
 const MOST_DIGITS = 38
@@ -48,7 +109,16 @@ function decimalOf(number: string): string {
   return `DECIMAL(${Math.max(1, digits)}, ${fraction.length})`
 }
 
-/** Throws 22P02, 22P03 or 22021 for bytes that are none of the type, 0A000 for a type that is not taken as binary. */
+/** Of numbers that are elements of one list. */
+function decimalOfAll(numbers: readonly string[]): string {
+  const types = numbers.map((number) => /^DECIMAL\((\d+), (\d+)\)$/.exec(decimalOf(number)))
+  if (types.some((type) => type === null)) return 'DOUBLE'
+  const places = Math.max(0, ...types.map((type) => Number(type?.[2])))
+  const whole = Math.max(1, ...types.map((type) => Number(type?.[1]) - Number(type?.[2])))
+  return places + whole > MOST_DIGITS ? 'DOUBLE' : `DECIMAL(${places + whole}, ${places})`
+}
+
+/** Throws 22P02, 22P03, 22003 or 22021 for bytes that are none of the type, 0A000 for a type that is not taken as binary. */
 export function valueOf(oid: number, { format, bytes }: ParameterValue): QueryValue {
   if (bytes === null) return null
   const text = format === 0 ? textIn(bytes) : textOfBinary(oid, bytes)
@@ -58,7 +128,7 @@ export function valueOf(oid: number, { format, bytes }: ParameterValue): QueryVa
     case OID.int2:
     case OID.int4:
     case OID.int8:
-      return integerOf(text)
+      return integerOf(text, oid)
     case OID.float4:
     case OID.float8:
       return floatOf(text)
@@ -97,12 +167,21 @@ function bytesText(text: string): string {
   return hex.replace(/../g, (byte) => `\\x${byte}`)
 }
 
+/** By the type, how many bits a value and its sign have. */
+const BITS: Readonly<Record<number, number>> = { [OID.int2]: 16, [OID.int4]: 32, [OID.int8]: 64 }
+
 /** As text where a number would lose digits. */
-function integerOf(text: string): number | string {
+function integerOf(text: string, oid: number): number | string {
   const digits = text.trim()
-  if (!/^[+-]?[0-9]{1,19}$/.test(digits)) throw invalid('integer')
+  if (!/^[+-]?[0-9]+$/.test(digits)) throw invalid('integer')
   const number = Number(digits)
+  if (!fits(digits, BITS[oid] ?? 64)) throw new WireError('22003', 'a parameter is out of the range of its type')
   return Number.isSafeInteger(number) ? number : digits
+}
+
+function fits(digits: string, bits: number): boolean {
+  if (digits.length > 100) return false
+  return BigInt.asIntN(bits, BigInt(digits.replace('+', ''))) === BigInt(digits.replace('+', ''))
 }
 
 /** As text where JSON has no such number. */
@@ -129,6 +208,8 @@ const LENGTHS: Readonly<Record<number, number>> = {
   [OID.time]: 8,
   [OID.timestamp]: 8,
   [OID.timestamptz]: 8,
+  [OID.interval]: 16,
+  [OID.timetz]: 12,
   [OID.uuid]: 16,
 }
 
@@ -160,6 +241,10 @@ function textOfBinary(oid: number, bytes: Buffer): string {
       return momentText(bytes.readBigInt64BE())
     case OID.timestamptz:
       return `${momentText(bytes.readBigInt64BE())}+00`
+    case OID.interval:
+      return intervalText({ micros: bytes.readBigInt64BE(), days: bytes.readInt32BE(8), months: bytes.readInt32BE(12) })
+    case OID.timetz:
+      return `${clockText(bytes.readBigInt64BE())}${zoneText(bytes.readInt32BE(8))}`
     case OID.bytea:
       return `\\x${bytes.toString('hex')}`
     case OID.uuid:
@@ -175,6 +260,13 @@ function textOfBinary(oid: number, bytes: Buffer): string {
     default:
       throw notSupported(`parameters of the type ${oid} are not taken as binary`, 'Send them as text.')
   }
+}
+
+/** Binary has seconds to the west. */
+function zoneText(westS: number): string {
+  const [sign, seconds] = [westS > 0 ? '-' : '+', Math.abs(westS)]
+  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60]
+  return sign + parts.map((part) => String(part).padStart(2, '0')).join(':')
 }
 
 const CAST_TYPES: Readonly<Record<string, number>> = {
@@ -203,6 +295,8 @@ const CAST_TYPES: Readonly<Record<string, number>> = {
   varchar: OID.text,
   string: OID.text,
   json: OID.json,
+  interval: OID.interval,
+  timetz: OID.timetz,
 }
 
 /** Of each parameter the type that the client declared, else that of its cast, else 0: it is not known. Throws 54000 for too many. */
@@ -223,14 +317,29 @@ const isInCast = (words: readonly Word[], at: number): boolean =>
 function castOf(words: readonly Word[], parameter: string): number {
   for (const [at, word] of words.entries()) {
     if (word.kind !== 'parameter' || word.text !== parameter) continue
-    const next = words.slice(at + 1, at + 7)
-    const isCast = next[0]?.text === ':' && next[1]?.text === ':'
-    const type = isCast ? next[2]?.value : isInCast(words, at) ? next[1]?.value : undefined
-    const rest = next.slice(isCast ? 3 : 2).map(({ value }) => value)
-    if (type === 'timestamp' && rest[0] === 'with' && rest[1] === 'time') return OID.timestamptz
-    if (type !== undefined && CAST_TYPES[type] !== undefined) return CAST_TYPES[type]
+    const isCast = words[at + 1]?.text === ':' && words[at + 2]?.text === ':'
+    if (!isCast && !isInCast(words, at)) continue
+    const oid = oidOfCast(words.slice(at + (isCast ? 3 : 2), at + MOST_TYPE_WORDS))
+    if (oid !== 0) return oid
   }
   return 0
+}
+
+/** `timestamp (3) without time zone [3]`, and what comes behind it. */
+const MOST_TYPE_WORDS = 16
+
+/** 0 where the type is none that is known here. */
+function oidOfCast([first, ...words]: readonly Word[]): number {
+  const type = first?.kind === 'name' ? first.value : ''
+  const rest = words.map(({ value }) => value)
+  const ends = rest[0] === '(' ? rest.indexOf(')') + 1 : 0
+  const behind = rest.slice(ends).filter((word) => !['precision', 'varying'].includes(word))
+  const isZoned = ['with', 'without'].includes(behind[0] ?? '') && behind[1] === 'time' && behind[2] === 'zone'
+  const own =
+    type === 'char' || type === 'character' ? OID.text : Object.hasOwn(CAST_TYPES, type) ? CAST_TYPES[type] : 0
+  const zoned = isZoned && behind[0] === 'with' ? { timestamp: OID.timestamptz, time: OID.timetz }[type] : own
+  const oid = zoned ?? 0
+  return behind[isZoned ? 3 : 0] === '[' ? arrayOf(oid) : oid
 }
 
 /** Of a type as PREPARE names it. Throws 42704. */
@@ -256,13 +365,31 @@ export interface ParameterPlace {
   readonly end: number
 }
 
-/** Where the statement's text has parameters that it does not cast itself. */
+/**
+ * Where the statement's text has parameters that it does not cast itself, or casts to a number without places: it has those of the
+ * value there, and the engine would give it three.
+ */
 export function parameterPlaces({ words }: Pick<Statement, 'words'>): readonly ParameterPlace[] {
   const start = words[0]?.at ?? 0
-  return words.flatMap(({ kind, text, at }, index) => {
-    if (kind !== 'parameter' || words[index + 1]?.text === ':' || isInCast(words, index)) return []
-    return [{ number: Number(text.slice(1)), start: at - start, end: at - start + text.length }]
+  return words.flatMap(({ kind, text }, index) => {
+    if (kind !== 'parameter') return []
+    const place = placeOf(words, index)
+    const [from, to] = place === null ? [] : [words[place[0]], words[place[1]]]
+    if (from === undefined || to === undefined) return []
+    return [{ number: Number(text.slice(1)), start: from.at - start, end: to.at - start + to.text.length }]
   })
+}
+
+/** The first and the last of its words; null where its own cast says its type. */
+function placeOf(words: readonly Word[], at: number): readonly [number, number] | null {
+  const isCast = words[at + 1]?.text === ':'
+  if (!isCast && !isInCast(words, at)) return [at, at]
+  const type = at + (isCast ? 3 : 2)
+  if (!['numeric', 'decimal'].includes(words[type]?.value ?? '')) return null
+  const isList = words[type + 1]?.text === '[' && words[type + 2]?.text === ']'
+  const end = isList ? type + 2 : type
+  if (isCast) return words[end + 1]?.text === '(' || words[end + 1]?.text === '[' ? null : [at, end]
+  return words[end + 1]?.text === ')' ? [at - 2, end + 1] : null
 }
 
 /** The text with each of these parameters cast to its type, where that is known. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { cutBatch } from '../protocol/row-batch.ts'
+import type { WireError } from '../protocol/wire-error.ts'
 import { columnsOf } from '../session/product-plan.ts'
 import { resultNames, wordsOf } from '../sql/words.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
@@ -367,5 +368,57 @@ describe('values', () => {
       castText(sql, parameterPlaces({ words: wordsOf(sql) }), ['DATE', 'INTEGER']),
       "select CAST($2 AS INTEGER) as a, '$1', $1::date from x where b = CAST($1 AS DATE) and cast($2 as int) > 1",
     )
+    const places = 'select $1::numeric, cast($1 as decimal), $1::numeric(5,2), $1::numeric[], $1::numeric(5,2)[]'
+    assert.equal(
+      castText(places, parameterPlaces({ words: wordsOf(places) }), ['T']),
+      'select CAST($1 AS T), CAST($1 AS T), $1::numeric(5,2), CAST($1 AS T), $1::numeric(5,2)[]',
+    )
+  })
+
+  it('of parameters that are arrays are lists, whatever the texts in them are, and as hostile as they may be', () => {
+    const [text, bytes] = [1009, (value: string) => Buffer.from(value)]
+    const unit = fc.constantFrom(...'",\\{}[] a\n', 'NULL', 'é')
+    const elements = fc.array(fc.option(fc.string({ unit, maxLength: 8 }), { nil: null }), { maxLength: 5 })
+    const listed = (list: readonly (string | null)[]): string =>
+      `[${list.map((one) => (one === null ? 'NULL' : `"${one.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`)).join(', ')}]`
+    fc.assert(
+      fc.property(elements, (list) => {
+        const written = `{${listed(list).slice(1, -1)}}`
+        assert.deepEqual(typedValueOf(text, { format: 0, bytes: bytes(written) }), {
+          value: listed(list),
+          type: 'VARCHAR[]',
+        })
+        const parts = list.map((one) => (one === null ? null : bytes(one)))
+        const cells = parts.map((one) => {
+          const length = Buffer.alloc(4)
+          length.writeInt32BE(one?.length ?? -1)
+          return Buffer.concat([length, one ?? Buffer.alloc(0)])
+        })
+        const head = Buffer.alloc(20)
+        for (const [at, number] of [1, 0, 25, list.length, 1].entries()) head.writeInt32BE(number, at * 4)
+        const binary = Buffer.concat([head, ...cells])
+        assert.deepEqual(typedValueOf(text, { format: 1, bytes: binary }).value, listed(list))
+        for (let end = 0; end < binary.length; end += 1)
+          assert.throws(() => typedValueOf(text, { format: 1, bytes: binary.subarray(0, end) }), { sqlState: '22P03' })
+      }),
+    )
+    fc.assert(
+      fc.property(fc.string({ unit, maxLength: 30 }), (given) => {
+        try {
+          typedValueOf(text, { format: 0, bytes: bytes(given) })
+        } catch (error) {
+          assert.match(String((error as WireError).sqlState), /^(?:22P02|0A000)$/)
+        }
+      }),
+    )
+    assert.throws(() => typedValueOf(1007, { format: 0, bytes: bytes(`{${'1,'.repeat(500_000)}x}`) }), {
+      sqlState: '22P02',
+    })
+    assert.throws(() => typedValueOf(text, { format: 0, bytes: bytes(`{"${'\\\\'.repeat(500_000)}`) }), {
+      sqlState: '22P02',
+    })
+    assert.deepEqual(typedValueOf(1231, { format: 0, bytes: bytes('{10.5,-0.0004,NULL}') }).type, 'DECIMAL(6, 4)[]')
+    assert.throws(() => typedValueOf(OID.int2, { format: 0, bytes: bytes('32768') }), { sqlState: '22003' })
+    assert.throws(() => typedValueOf(1007, { format: 0, bytes: bytes('{{1}}') }), { sqlState: '0A000' })
   })
 })
