@@ -50,6 +50,7 @@ import { followsTables } from './migrations/090-follows.ts'
 import { previews } from './migrations/092-previews.ts'
 import { schemaContracts } from './migrations/094-schema-contracts.ts'
 import { comparedDeployments } from './migrations/095-compared-deployments.ts'
+import { expectations } from './migrations/097-expectations.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -109,5 +110,6 @@ export const registryMigrations: MigrationList = {
     previews,
     schemaContracts,
     comparedDeployments,
+    expectations,
   ],
 }
