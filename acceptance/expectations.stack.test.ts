@@ -266,13 +266,8 @@ describe('what products made of another one expect of its rows', () => {
     assert.equal(unknown.code, 'check_invalid', JSON.stringify(unknown))
     const missing = await refusal(colleague, 'other', expecting('  - { on: things, name: x, not_null: nothing }\n'))
     assert.match(JSON.stringify(missing), /has no column \\"nothing\\"/)
-    const table = await refusal(
-      owner,
-      'other',
-      base('', '').inputs.length > 0
-        ? { ...base(''), quality: 'expectations:\n  - { on: source, name: x, not_null: id }\n' }
-        : base(''),
-    )
+    const ofTable = { ...base(''), quality: 'expectations:\n  - { on: source, name: x, not_null: id }\n' }
+    const table = await refusal(owner, 'other', ofTable)
     assert.match(JSON.stringify(table), /expectations are of inputs that are products/)
     await remove('masked', colleague)
     await remove('clear', cleared)

@@ -44,7 +44,8 @@ it('are checks of an input, beside those of the product, and of its digest', asy
   ])
   assert.deepEqual(found.manifests.quality.checks, none.manifests.quality.checks)
   assert.notEqual(found.manifests.digest, none.manifests.digest)
-  const [warn, enforce] = [await parse('downstream_expectations: warn'), await parse('downstream_expectations: enforce')]
+  const warn = await parse('downstream_expectations: warn')
+  const enforce = await parse('downstream_expectations: enforce')
   assert.ok(warn.ok && enforce.ok)
   assert.equal(warn.manifests.digest, none.manifests.digest, 'the default says nothing new')
   assert.equal(enforce.manifests.quality.downstreamExpectations, 'enforce')
@@ -63,7 +64,10 @@ it('name inputs that are products, columns that are read of them, and one thing 
   assert.deepEqual(await refused('{ on: nobody, name: a, row_count: { min: 1 } }'), [
     'expectations[0].on: inputs.yaml has no input "nobody"',
   ])
-  assert.match((await refused('{ on: customers, name: a, row_count: { min: 1 } }')).join(), /are of inputs that are products/)
+  assert.match(
+    (await refused('{ on: customers, name: a, row_count: { min: 1 } }')).join(),
+    /are of inputs that are products/,
+  )
   assert.match((await refused('{ on: orders, name: a }')).join(), /does not say what it checks/)
   assert.match((await refused('{ on: orders, name: a, not_null: id, unique: id }')).join(), /checks one thing/)
   assert.match(
