@@ -189,7 +189,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|new-versions|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|staged-preview|training-sets|webhooks).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|expectations|exports|exports-interrupted|generated-clients|lineage|new-versions|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|staged-preview|training-sets|webhooks).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -206,7 +206,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-limits',
     servers: [],
-    tests: ['acceptance/{exports,exports-interrupted,new-versions,staged-preview,training-sets}.stack.test.ts'],
+    tests: ['acceptance/{expectations,exports,exports-interrupted,new-versions,staged-preview,training-sets}.stack.test.ts'],
     expectedSeconds: 600,
     isAlwaysRun: true,
   },

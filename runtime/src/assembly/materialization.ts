@@ -15,6 +15,8 @@ import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
 import type { Platform } from '../operations/platform.ts'
 import { openSightOf, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
+import { noteExpectations } from '../operations/runs/expectation-incidents.ts'
+import { expectingInputs } from '../operations/served/expecting-inputs.ts'
 import { upstreamAccess } from '../operations/served/upstream-access.ts'
 import { checkStorage } from '../operations/tenants/tenants.ts'
 import { replaceContractRows } from '../registry/contract-quarantine.ts'
@@ -77,6 +79,8 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       const sight = await openSightOf(pool, product, version, rules)
       return checks.filter((check) => seesCheck(sight, check))
     },
+    expectingInputs: (product) => expectingInputs(platform, product),
+    noteExpectations,
     keepViolations: (tx, materialization, found) => replaceViolatingRows(tx, masters, materialization, found),
     learned: (product, manifests, inputs) => learnedBefore(pool, masters, product, manifests, inputs),
     keepProfiles: (tx, materialization, profiles) => keepProfiles(tx, masters, materialization, profiles),

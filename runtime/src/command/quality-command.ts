@@ -28,10 +28,34 @@ export interface CheckAnswer {
     readonly at_most: number | string
     readonly accepted: boolean
   } | null
+  /** Of what a product made of this one expects. */
+  readonly expected?: {
+    readonly product: string
+    readonly owner: string | null
+    readonly name: string
+    readonly severity: string
+    readonly also_served: boolean | null
+  }
   readonly violating: {
     readonly columns: readonly string[]
     readonly masked_columns: readonly string[]
     readonly rows: readonly (readonly (string | null)[])[]
+  } | null
+}
+
+/** What a product expects of an input. */
+export interface ExpectationAnswer {
+  readonly input: string
+  readonly product: string
+  readonly name: string
+  readonly severity: string
+  readonly may: string | null
+  readonly last: {
+    readonly passed: boolean
+    readonly violations: number | null
+    readonly total: number | null
+    readonly state: string
+    readonly epoch: number | null
   } | null
 }
 
@@ -56,10 +80,16 @@ export const QUALITY_COMMAND: Command = {
   remote: true,
   async run(call) {
     const last = lastOf(call)
-    const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/quality?limit=${last ?? LAST}`
-    const { data } = (await (await call.client()).request('GET', path)) as { readonly data: readonly QualityAnswer[] }
+    const product = `/api/v1/products/${segment(call, 0, 'PRODUCT')}`
+    const client = await call.client()
+    const { data } = (await client.request('GET', `${product}/quality?limit=${last ?? LAST}`)) as {
+      readonly data: readonly QualityAnswer[]
+    }
     if (call.args.flags['json']) return last === null ? (data[0] ?? null) : data
-    return qualityText(data)
+    const { expectations } = (await client.request('GET', product)) as {
+      readonly expectations: readonly ExpectationAnswer[]
+    }
+    return `${qualityText(data)}${expectationsText(expectations)}`
   },
 }
 
@@ -80,10 +110,17 @@ export function qualityText(all: readonly QualityAnswer[]): string {
   const published = state === 'blocked' ? 'was not published' : 'was published'
   const head = `Version ${plain(version)} ${published} at ${at}${score === null ? '' : `, with a score of ${score}`}.`
   const checks = quality?.checks ?? []
+  const own = checks.filter(({ expected }) => expected === undefined)
   const shown =
     checks.length === 0
       ? ['It has no checks that you may see.']
-      : [checkTable(checks), ...learnedTable(checks), ...comparedTable(checks), ...checks.flatMap(violatingText)]
+      : [
+          ...(own.length === 0 ? [] : [checkTable(own)]),
+          ...learnedTable(checks),
+          ...comparedTable(checks),
+          ...expectedTable(checks),
+          ...checks.flatMap(violatingText),
+        ]
   return [head, ...shown, ...(all.length > 1 ? [trend(all)] : [])].join('\n')
 }
 
@@ -92,7 +129,7 @@ function checkTable(checks: readonly CheckAnswer[]): string {
   return textTable(['check', 'result', 'severity', 'violations', 'of'], lines)
 }
 
-function resultOf({ passed, learning, violations }: CheckAnswer): string {
+function resultOf({ passed, learning, violations }: Pick<CheckAnswer, 'passed' | 'learning' | 'violations'>): string {
   if (learning) return 'learning'
   if (passed) return 'passed'
   return violations === null ? 'could not be run' : 'failed'
@@ -119,6 +156,31 @@ function comparedTable(checks: readonly CheckAnswer[]): readonly string[] {
     return [[name, ...differs, most, accepted ? 'accepted' : '']]
   })
   return lines.length === 0 ? [] : [`\n${textTable(['new version', 'served', 'now', 'at most', ''], lines)}`]
+}
+
+/** What those downstream expect. */
+function expectedTable(checks: readonly CheckAnswer[]): readonly string[] {
+  const lines = checks.flatMap((check) => {
+    if (check.expected === undefined) return []
+    const { product, owner, name, severity, also_served: isServed } = check.expected
+    const kept = check.severity === 'error' && !check.passed
+    const came = kept ? 'kept from being published' : isServed === true ? 'as the rows in service' : ''
+    return [[product, owner, name, severity, resultOf(check), check.violations, check.total, came]]
+  })
+  const header = ['expected by', 'owner', 'expectation', 'severity', 'result', 'violations', 'of', '']
+  return lines.length === 0 ? [] : [`\n${textTable(header, lines)}`]
+}
+
+/** What the product itself expects of its inputs; empty where that is nothing. */
+export function expectationsText(all: readonly ExpectationAnswer[]): string {
+  if (all.length === 0) return ''
+  const lines = all.map(({ product, name, severity, may, last }) => {
+    const result = last === null ? 'not known' : resultOf({ ...last, learning: false })
+    const of = last === null ? null : last.state === 'blocked' ? 'not published' : `epoch ${last.epoch}`
+    return [product, name, severity, may, result, last?.violations, last?.total, of]
+  })
+  const header = ['expects of', 'expectation', 'severity', 'which may', 'result', 'violations', 'of', 'in']
+  return `\n\n${textTable(header, lines)}`
 }
 
 function violatingText({ name, violations, violating }: CheckAnswer): readonly string[] {

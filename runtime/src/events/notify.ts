@@ -7,6 +7,8 @@ import type pg from 'pg'
 import type { NextDue } from '../jobs/claims.ts'
 import type { JobKind } from '../jobs/worker.ts'
 import {
+  EXPECTATION_FAILED,
+  INPUT_UNEXPECTED,
   NOTIFICATIONS_JOB,
   type Notification,
   nextNotification,
@@ -114,6 +116,16 @@ function textOf({ what, tenant, kind, subjectName, cause, times, openedAt }: Not
     return what === 'opened'
       ? `${of} has a webhook whose receiver does not take its changes: they wait to be delivered again.`
       : `${of} has no webhook any more whose changes wait to be delivered again, since ${since}.`
+  }
+  if (cause === EXPECTATION_FAILED) {
+    return what === 'opened'
+      ? `${of} has rows that a product made of it does not expect: sluice quality says which.`
+      : `${of} has just the rows again that products made of it expect, since ${since} it had not.`
+  }
+  if (cause === INPUT_UNEXPECTED) {
+    return what === 'opened'
+      ? `${of} is made of a product whose rows are not what it expects: sluice quality says which.`
+      : `${of} is made of rows again that are what it expects, since ${since} they were not.`
   }
   if (what === 'opened') return `${of} fails: ${cause}.`
   return `${of} does not fail any more: ${cause}, since ${since}, ${times} ${times === 1 ? 'time' : 'times'}.`

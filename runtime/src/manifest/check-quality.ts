@@ -1,4 +1,6 @@
 import { anomalyFindings, anomalyRule } from './check-anomaly.ts'
+import { EXPECTED, expectationsOf } from './check-expectations.ts'
+import type { InputsDraft } from './check-inputs.ts'
 import { NEW_VERSION, newVersionOf } from './check-new-version.ts'
 import { type CheckedFile, type Draft, type Item, repeated } from './checked-file.ts'
 import type { Columns } from './columns.ts'
@@ -20,6 +22,8 @@ export interface CheckContext {
   readonly sharedChecks?: ManifestContext['sharedChecks']
   /** The product itself: `namespace.name`. */
   readonly own?: string
+  /** Absent: they could not be read. */
+  readonly inputs?: Pick<InputsDraft, 'value' | 'sources'>
 }
 
 /** quality.yaml with its defaults. */
@@ -34,37 +38,60 @@ export function readQuality(file: CheckedFile, context: CheckContext): Draft<Qua
   findings.push(...ownNames(items))
   const checks: Check[] = []
   for (const item of items) {
-    const kinds = CHECK_KINDS.filter((kind) => item.value[kind] !== undefined)
-    const kind = kinds[0]
-    if (kind === undefined || kinds.length > 1) {
-      findings.push(notOneKind(item.path, kinds))
-      continue
-    }
-    const rule = ruleOf(kind, item.value)
-    if (rule === null) continue
+    const kind = kindOf(item.path, item.value, findings)
+    const rule = kind === null ? null : ruleOf(kind, item.value)
+    if (kind === null || rule === null) continue
     const check = checkOf(item.value, rule, onError)
     checks.push(check)
     findings.push(...ruleFindings([...item.path, kind], rule, item.value, context), ...consequenceFindings(item, check))
   }
   const compared = newVersionOf(file, context.columns)
   findings.push(...compared.findings)
+  const expected = expectationsOf(file, context, (path, fields, columns) => {
+    const kind = kindOf(path, fields, findings)
+    const rule = kind === null ? null : ruleOf(kind, fields)
+    if (kind === null || rule === null) return null
+    const check = checkOf(fields, rule, 'block')
+    findings.push(...ruleFindings([...path, kind], rule, fields, { columns, aliases: null }))
+    findings.push(...consequenceFindings({ path, value: fields }, check))
+    return check
+  })
   const used = usedChecks(file, checks, context, (rule) => ruleFindings([], rule, writtenAs(rule), context))
   const uses = used.uses.length === 0 ? {} : { uses: used.uses }
   return {
-    value: { checks: [...checks, ...used.checks], ...uses, ...compared.value, ...maxRejectedOf(file) },
-    findings: [...findings, ...used.findings],
+    value: {
+      checks: [...checks, ...used.checks],
+      ...uses,
+      ...compared.value,
+      ...expected.value,
+      ...maxRejectedOf(file),
+    },
+    findings: [...findings, ...expected.findings, ...used.findings],
   }
 }
 
-/** Names under which the bounds of new versions are told. */
+function kindOf(path: Path, value: Partial<CheckFields>, findings: Finding[]): CheckKind | null {
+  const kinds = CHECK_KINDS.filter((kind) => value[kind] !== undefined)
+  if (kinds.length !== 1) findings.push(notOneKind(path, kinds))
+  return kinds.length === 1 ? (kinds[0] as CheckKind) : null
+}
+
+const TAKEN: Readonly<Record<string, string>> = {
+  [NEW_VERSION]: 'the bounds of new versions',
+  [EXPECTED]: 'what other products expect of this one',
+}
+
+/** Names under which something else is told beside the checks. */
 function ownNames(items: readonly Item<CheckFields>[]): readonly Finding[] {
-  return items
-    .filter(({ value }) => value.name.startsWith(NEW_VERSION))
-    .map(({ path }) => ({
-      manifest: 'quality',
-      path: [...path, 'name'],
-      message: `names that begin with "${NEW_VERSION}" are those of the bounds of new versions`,
-    }))
+  return items.flatMap(({ path, value }) =>
+    Object.entries(TAKEN)
+      .filter(([start]) => value.name.startsWith(start))
+      .map(([start, what]) => ({
+        manifest: 'quality' as const,
+        path: [...path, 'name'],
+        message: `names that begin with "${start}" are those of ${what}`,
+      })),
+  )
 }
 
 /** What findings about a rule look at besides the rule, of one that nobody wrote here. */

@@ -3,7 +3,15 @@ import type { ProductSchedule } from '../registry/schedules.ts'
 import type { DELETE_MODES, INPUT_EPOCHS, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
-import type { COMPARED_METRICS, DIMENSIONS, METRICS, ON_ERROR, SENSITIVITIES, SEVERITIES } from './files/quality.ts'
+import type {
+  COMPARED_METRICS,
+  DIMENSIONS,
+  DOWNSTREAM_EXPECTATIONS,
+  METRICS,
+  ON_ERROR,
+  SENSITIVITIES,
+  SEVERITIES,
+} from './files/quality.ts'
 import type { ContractKind, ContractWord } from './files/schema-contract.ts'
 import type { JsonObject } from './problem.ts'
 
@@ -224,11 +232,23 @@ export interface VersionBound {
   readonly atMost: Threshold
 }
 
+/** What a product expects of an input that is a product. */
+export interface Expectation extends Check {
+  /** The input's alias. */
+  readonly on: string
+}
+
+export type DownstreamExpectations = (typeof DOWNSTREAM_EXPECTATIONS)[number]
+
 export interface QualityManifest {
   /** Its own, then those of other products. */
   readonly checks: readonly Check[]
   /** Absent: a new version may differ as it will. */
   readonly newVersion?: readonly VersionBound[]
+  /** Absent: nothing. */
+  readonly expectations?: readonly Expectation[]
+  /** What those of products that are made of this one may do. Absent: `warn`. */
+  readonly downstreamExpectations?: DownstreamExpectations
   /** Absent: none. */
   readonly uses?: readonly UsedChecks[]
   /** Absent: the runtime's default. */

@@ -100,6 +100,7 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
       aliases: inputs?.aliases ?? null,
       sharedChecks: context.sharedChecks,
       own: `${context.product.domain}.${context.product.name}`,
+      ...(inputs === null ? {} : { inputs }),
     })
   const serving = files.serving && readServing(files.serving, output, context, classes.product)
   const compute =

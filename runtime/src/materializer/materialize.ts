@@ -27,6 +27,8 @@ import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './await
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { type ErasedKey, forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
+import type { ExpectingInput } from './expectations.ts'
+import { type Expected, expectedOf, requireExpected } from './expected-rows.ts'
 import { expiredByCommit } from './expirable-snapshots.ts'
 import { readInputs, type UpstreamAccess } from './inputs.ts'
 import { productPaused } from './pauses.ts'
@@ -43,6 +45,10 @@ export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKey
   readonly transformLimits: EngineLimits
   /** Those whose results everybody may know. */
   openChecks(product: Product, version: string, checks: readonly CheckResult[]): Promise<readonly CheckResult[]>
+  /** Inputs of products in service that are made of this one and expect something of it, as those may read it today. */
+  expectingInputs(product: Product): Promise<readonly ExpectingInput[]>
+  /** Opens and closes incidents, in the transaction that publishes the rows or keeps that they were not. */
+  noteExpectations(tx: pg.PoolClient, product: Product, expected: Expected): Promise<void>
   /** In place of those of the materialization before. */
   keepViolations(tx: pg.PoolClient, materialization: Materialization, found: ViolationsByVariant): Promise<void>
   /** What the epochs before have taught the version's anomaly checks, for rows of these inputs. */
@@ -159,6 +165,7 @@ async function commitNewEpoch(
   const ownLimits = { ...deps.limits, room }
   let prepared: Prepared
   let compared: readonly CheckResult[] = []
+  let expected: Expected | null = null
   try {
     prepared = await prepare(
       {
@@ -185,6 +192,12 @@ async function commitNewEpoch(
     if (awaited !== null) {
       compared = await comparedWithServed(product, awaited, deployed, prepared, { limits: ownLimits, signal }, deps)
     }
+    const limits = { ...limitsFor(deployed.manifests, deps.transformLimits), room }
+    // What is to be erased, or tried, is held up by nobody.
+    const isHeardOnly = request.erased !== undefined || product.previewOf !== null
+    const asked = { runId: request.runId, limits, ownLimits, signal, isHeardOnly }
+    expected = await expectedOf(product, deployed, prepared, asked, deps)
+    requireExpected(expected, [...prepared.checks, ...compared], prepared)
   } catch (error) {
     if (awaited !== null && error instanceof VersionDiffers) {
       const refused = { error, token: fence.token, isBehind: request.ifChanged === true }
@@ -198,6 +211,7 @@ async function commitNewEpoch(
     const { checks, violations } = error
     await inTransaction(deps.pool, async (tx) => {
       await deps.keepViolations(tx, await recordBlocked(tx, { ...record, ...qualityOf(checks) }), violations)
+      if (expected !== null) await deps.noteExpectations(tx, product, expected)
     })
     const open = await deps.openChecks(product, deployed.version, checks)
     throw error.without(checks.filter((check) => !open.includes(check)))
@@ -206,8 +220,10 @@ async function commitNewEpoch(
   const materialization = await inTransaction(
     deps.pool,
     async (tx) => {
-      const checked = { ...prepared, checks: [...prepared.checks, ...compared] }
+      const found = expected ?? { expecting: [], results: [] }
+      const checked = { ...prepared, checks: [...prepared.checks, ...compared, ...found.results] }
       const made = await commitEpoch(tx, product, deployed, fence.token, record, checked, deps)
+      await deps.noteExpectations(tx, product, found)
       if (awaited !== null) await settleDeployment(tx, product, awaited)
       return made
     },

@@ -43,12 +43,12 @@ export interface Checked {
 }
 
 /** What a check counted, or measured. */
-interface Counted extends CheckCount {
+export interface Counted extends CheckCount {
   readonly measurement?: Measurement
 }
 
 /** A statement, and what its rows mean. */
-interface Asked {
+export interface Asked {
   readonly sql: string
   readonly read: (rows: readonly (readonly unknown[])[]) => readonly Counted[]
 }
@@ -114,7 +114,7 @@ function profilesOf(checks: readonly Check[], counts: ReadonlyMap<string, Counte
   )
 }
 
-function askedOf({ statements, measures }: CheckPlan): readonly Asked[] {
+export function askedOf({ statements, measures }: Pick<CheckPlan, 'statements' | 'measures'>): readonly Asked[] {
   return [
     ...statements.map(
       (statement): Asked => ({
@@ -155,7 +155,7 @@ async function countKept(
 }
 
 /** All in one job; where one statement is at fault, each on its own, so that only that one counts as not run. */
-async function countStatements(
+export async function countStatements(
   statements: readonly Asked[],
   tables: readonly EngineTable[],
   run: CheckRun,
@@ -181,13 +181,13 @@ function resultsOf(steps: readonly EngineStep[], tables: readonly EngineTable[],
   return orUnable(run, async () => (await run.engine.run(job, run.signal)).results)
 }
 
-interface CountedQuery {
+export interface CountedQuery {
   readonly count: CheckCount
   readonly columns: readonly string[]
   readonly named: readonly SourceColumn[]
 }
 
-async function countTenantCheck(
+export async function countTenantCheck(
   check: TenantCheck,
   output: CheckTable,
   tables: readonly EngineTable[],

@@ -215,7 +215,10 @@ export function sameRows(
 }
 
 /** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through, which sees no others. */
-async function inputTable({ input, state }: InputState, deps: TransformDeps): Promise<EngineTable> {
+export async function inputTable(
+  { input, state }: Pick<InputState, 'input' | 'state'>,
+  deps: TransformDeps,
+): Promise<EngineTable> {
   const columns = chosenColumns({ input, state })
   return filteredTable(input, columns, stateTable(input.name, { ...state, columns }), deps)
 }

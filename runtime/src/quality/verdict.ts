@@ -14,6 +14,21 @@ export interface CheckReading {
   readonly classes?: readonly string[]
 }
 
+/** Whose expectation a result is of. */
+export interface Expected {
+  readonly productId: string
+  /** `namespace.name` */
+  readonly product: string
+  /** Who owns it: its team, or an address; null: it does not say. */
+  readonly owner: string | null
+  /** What it calls the expectation. */
+  readonly name: string
+  /** As it says; what its failure comes to is the severity of the result. */
+  readonly severity: Severity
+  /** Whether the rows in service fail it, too; absent: nobody has looked. Null: it could not be said. */
+  readonly alsoServed?: boolean | null
+}
+
 /** How a check came out, as it is kept for every materialization: counts, never rows. */
 export interface CheckResult {
   readonly name: string
@@ -33,6 +48,8 @@ export interface CheckResult {
   readonly measured?: Measured
   /** Of a bound of a new version, beside the checks. It counts for no score. */
   readonly compared?: Compared
+  /** Of what a product made of this one expects of its rows. It counts for no score. */
+  readonly expected?: Expected
   /** It knows too little to judge: `passed` keeps nothing from being published, and it counts for no score. */
   readonly learning?: true
 }
@@ -67,7 +84,9 @@ export interface Score {
 
 /** The weighted share of checks that passed, and of what others are worth, as a whole and by dimension. */
 export function scoreOf(all: readonly CheckResult[]): Score {
-  const results = all.filter(({ learning, compared }) => learning !== true && compared === undefined)
+  const results = all.filter(
+    ({ learning, compared, expected }) => learning !== true && compared === undefined && expected === undefined,
+  )
   const byDimension: Partial<Record<Dimension, number>> = {}
   for (const dimension of DIMENSIONS) {
     const share = shareOf(results.filter((result) => result.dimension === dimension))

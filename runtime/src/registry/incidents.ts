@@ -14,8 +14,14 @@ export const STALE = 'freshness_missed'
 /** Of a webhook of a product's changes whose receiver did not take a delivery for as long as it is tried. */
 export const WEBHOOK_FAILED = 'webhook_failed'
 
+/** Of a product whose rows are not what one that is made of it expects. */
+export const EXPECTATION_FAILED = 'expectation_failed'
+
+/** Of a product whose input, another product, is not what it expects. */
+export const INPUT_UNEXPECTED = 'input_unexpected'
+
 /** Causes that a run which succeeds says nothing of. */
-export const NOT_OF_RUNS: readonly string[] = [STALE, WEBHOOK_FAILED]
+export const NOT_OF_RUNS: readonly string[] = [STALE, WEBHOOK_FAILED, EXPECTATION_FAILED, INPUT_UNEXPECTED]
 
 /** The kind of the jobs that deliver notifications, each under the id of its target. */
 export const NOTIFICATIONS_JOB = 'notifications'
@@ -71,6 +77,14 @@ export async function closeIncidents(
     await addNotifications(tx, told, id)
   }
   return closed.length
+}
+
+/** Whether an incident of that cause is open. */
+export async function hasIncident(db: Queryable, productId: string, cause: string): Promise<boolean> {
+  const statement = `select id from incidents where coalesce(connection_id, product_id) = $1 and cause = $2 and closed_at is null`
+  return (
+    (await maybeOne<{ readonly id: string }>(db, 'looking for an incident', statement, [productId, cause])) !== null
+  )
 }
 
 async function tell(tx: Transaction, incidentId: string): Promise<void> {

@@ -217,6 +217,17 @@ export function findMaterialization(db: Queryable, tenant: string, id: string): 
   )
 }
 
+/** The newest attempt of each of these products, published or not. */
+export function newestAttempts(db: Queryable, productIds: readonly string[]): Promise<Materialization[]> {
+  return many<Materialization>(
+    db,
+    'reading the newest materializations',
+    `select m.* from unnest($1::text[]) product, lateral (
+       select ${COLUMNS} from materializations where product_id = product order by committed_at desc, id desc limit 1) m`,
+    [productIds],
+  )
+}
+
 /** What a run has committed for the product already; null where nothing. */
 export function materializationOfRun(db: Queryable, productId: string, runId: string): Promise<Materialization | null> {
   return maybeOne<Materialization>(

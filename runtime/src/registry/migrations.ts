@@ -51,6 +51,7 @@ import { previews } from './migrations/092-previews.ts'
 import { schemaContracts } from './migrations/094-schema-contracts.ts'
 import { comparedDeployments } from './migrations/095-compared-deployments.ts'
 import { exportPlaces } from './migrations/101-export-places.ts'
+import { expectations } from './migrations/097-expectations.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -111,5 +112,6 @@ export const registryMigrations: MigrationList = {
     schemaContracts,
     comparedDeployments,
     exportPlaces,
+    expectations,
   ],
 }

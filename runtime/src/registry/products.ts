@@ -5,6 +5,7 @@ import type { Level } from '../flow.ts'
 import type { Actor } from './actor.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { PRODUCTS } from './product-sources.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 import { reserveRoom } from './tenants.ts'
 
@@ -178,6 +179,27 @@ export async function productsInServiceReading<Normalised>(
        where v.product_id = p.id and v.version = p.current_version and i ->> 'connection' = $2)
      order by domain, name limit 10000`,
     [tenant, connectionName],
+  )
+  return rows.map(({ normalised, ...product }) => ({ product, normalised }))
+}
+
+/** The products in service, without previews, that expect something of an input that is this one (`namespace.name`). At most 1,000. */
+export async function productsExpecting<Normalised>(
+  db: Queryable,
+  tenant: string,
+  upstream: string,
+): Promise<readonly ProductInService<Normalised>[]> {
+  // By the index of versions that expect something: of most tenants there are none.
+  const rows = await many<Product & { readonly normalised: Normalised }>(
+    db,
+    'listing products that expect something',
+    `with expecting as (
+       select product_id, version, normalised from product_versions where normalised #> '{quality,expectations}' is not null)
+     select ${COLUMNS}, normalised from products join expecting on product_id = id and version = current_version
+     where tenant = $1 and status <> 'retired' and preview_of is null and exists (
+       select from jsonb_array_elements(normalised -> 'inputs') i where i ->> 'connection' = $3 and i ->> 'table' = $2)
+     order by domain, name limit 1000`,
+    [tenant, upstream, PRODUCTS],
   )
   return rows.map(({ normalised, ...product }) => ({ product, normalised }))
 }

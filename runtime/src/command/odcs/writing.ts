@@ -140,6 +140,12 @@ function lostOf({ product, output, quality, serving }: ManifestValues): readonly
     ...said((output.allow_lossy ?? []).length > 0, 'output.yaml: allow_lossy', ours),
     ...said((output.write_mode ?? implied(hasKey)) !== implied(hasKey), 'output.yaml: write_mode', ours),
     ...said(quality.new_version !== undefined, 'quality.yaml: new_version', ours),
+    ...said(
+      quality.expectations !== undefined,
+      'quality.yaml: expectations',
+      'a contract says nothing of what a product is made of',
+    ),
+    ...said(quality.downstream_expectations !== undefined, 'quality.yaml: downstream_expectations', ours),
     ...said(quality.max_rejected !== undefined, 'quality.yaml: max_rejected', ours),
     ...said(serving.visualization !== undefined, 'serving.yaml: visualization', 'dashboards are no part of a contract'),
   ]

@@ -21,6 +21,7 @@ import { scheduleJson } from './schedules.ts'
 import {
   Abandon,
   abandonedTypes,
+  expectationJson,
   InNamespace,
   materializationJson,
   Page,
@@ -118,13 +119,14 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         const detail = await productDetail(platform, call, productReference(call))
-        const { product, scheduled, materialization, versions, quality, isClear, ...rest } = detail
+        const { product, scheduled, materialization, versions, quality, expectations, isClear, ...rest } = detail
         return {
           body: {
             ...productJson(product),
             ...scheduleJson(scheduled),
             ...rest,
             quality: quality === null ? null : { score: quality.score, ...qualityJson(quality.result, quality.rows) },
+            expectations: expectations.map(expectationJson),
             versions: versions.map((one) => ({
               version: one.version,
               digest: one.digest,

@@ -328,6 +328,27 @@ const quality = {
           },
         ),
       ),
+      expected: Type.Optional(
+        Type.Object(
+          {
+            product_id: text(),
+            product: text('namespace.name'),
+            owner: nullable(text('Its team, or an address.')),
+            name: text('What it calls the expectation.'),
+            severity: oneOf(['error', 'warn']),
+            also_served: nullable(
+              Type.Boolean({
+                description:
+                  'Whether the rows that were in service fail it as well, so that it kept nothing from being published. Null: nobody has looked, or it could not be said.',
+              }),
+            ),
+          },
+          {
+            description:
+              'Of what a product that is made of this one expects of its rows; it counts for no score. The severity of the result is `error` where it kept them from being published. Absent: it is a check of this product.',
+          },
+        ),
+      ),
       violating: nullable(
         Type.Object(
           {
@@ -508,6 +529,35 @@ export const ProductDetail = Type.Object(
       ),
       downstream: Type.Array(text(), { description: 'Products in service that are made of this one: namespace.name.' }),
     }),
+    expectations: Type.Array(
+      Type.Object({
+        input: text('The alias.'),
+        product: text('namespace.name'),
+        name: text(),
+        severity: oneOf(['error', 'warn']),
+        may: nullable(oneOf(['enforce', 'warn', 'ignore'])),
+        last: nullable(
+          Type.Object(
+            {
+              passed: Type.Boolean(),
+              violations: nullable(count('Null: it could not be run.')),
+              total: nullable(count()),
+              state: oneOf(['committed', 'blocked']),
+              epoch: nullable(count('Of that product; null: nothing was published.')),
+              committed_at: nullable(time()),
+            },
+            {
+              description:
+                'What came of it, held against the newest rows of that product. Null: they have not been looked at, or you may not see what it looks at.',
+            },
+          ),
+        ),
+      }),
+      {
+        description:
+          'What the version in service expects of inputs that are products. `may` is what these let it do: `downstream_expectations` of their quality.yaml.',
+      },
+    ),
     versions: Type.Array(Type.Object({ version: text(), digest: text(), deployed_by: text(), deployed_at: time() })),
     preview: nullable(
       Type.Object(
@@ -635,6 +685,14 @@ const DeployPlan = Type.Object(
             'Columns that it reads and would not be given any more: it could not be made, and is to be named in breaks.',
         }),
         more_open: Type.Boolean({ description: 'Whether more may read it than this version.' }),
+        expectations: Type.Array(
+          Type.Object({
+            name: text(),
+            severity: oneOf(['error', 'warn']),
+            problem: nullable(text('Why the version cannot keep it, whatever its rows are. Null: its rows will show.')),
+          }),
+          { description: 'What it expects of the rows: `expectations` of its quality.yaml.' },
+        ),
       }),
       { description: 'Products in service that are made of this one.' },
     ),

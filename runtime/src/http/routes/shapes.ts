@@ -1,6 +1,7 @@
 /** Resources as JSON, and the schemas of requests. Times are RFC 3339 UTC; ids are opaque. */
 import { Type } from 'typebox'
 import { replayOf } from '../../ingestion/replay/replay-input.ts'
+import type { InputExpectation } from '../../operations/products/input-expectations.ts'
 import type { ShownRows } from '../../operations/products/violating-rows.ts'
 import { MAX_LABELS } from '../../operations/queries/training-labels.ts'
 import { MAX_FEATURES, MAX_KEY_COLUMNS } from '../../operations/queries/training-set.ts'
@@ -634,16 +635,31 @@ export function qualityJson(kept: unknown, rows: ReadonlyMap<string, ShownRows>)
   const quality = kept as { readonly checks: readonly CheckResult[]; readonly by_dimension: unknown } | null
   if (quality === null) return null
   return {
-    checks: quality.checks.map(({ onError, reads: _, worth: __, learning = false, measured, compared, ...check }) => ({
-      ...check,
-      on_error: onError,
-      learning,
-      measured: measuredJson(measured),
-      compared: comparedJson(compared),
-      violating: violatingJson(rows.get(check.name)),
-    })),
+    checks: quality.checks.map(
+      ({ onError, reads: _, worth: __, learning = false, measured, compared, expected, ...check }) => ({
+        ...check,
+        on_error: onError,
+        learning,
+        measured: measuredJson(measured),
+        compared: comparedJson(compared),
+        ...(expected === undefined ? {} : { expected: expectedJson(expected) }),
+        violating: violatingJson(rows.get(check.name)),
+      }),
+    ),
     by_dimension: quality.by_dimension,
   }
+}
+
+/** What a product expects of an input. */
+export function expectationJson({ last, ...told }: InputExpectation) {
+  if (last === null) return { ...told, last }
+  const { passed, violations, total } = last.result
+  const { state, epoch, committedAt } = last.of
+  return { ...told, last: { passed, violations, total, state, epoch, committed_at: iso(committedAt) } }
+}
+
+function expectedJson({ productId, alsoServed = null, ...told }: NonNullable<CheckResult['expected']>) {
+  return { product_id: productId, ...told, also_served: alsoServed }
 }
 
 function comparedJson(compared: CheckResult['compared']) {

@@ -191,6 +191,44 @@ export const CheckFields = closed({
   ),
 })
 
+/** What becomes of an epoch that products made of this one do not expect. */
+export const DOWNSTREAM_EXPECTATIONS = ['enforce', 'warn', 'ignore'] as const
+
+/** A check of an input that is a product, with the kinds that need nothing but its rows. */
+const { name: nameField, schema: _schema, sql: _sql, ...ofChecks } = CheckFields.properties
+const {
+  on_error: _onError,
+  references: _references,
+  anomaly: _anomaly,
+  weight: _weight,
+  dimension: _dimension,
+  ...ofExpectations
+} = ofChecks
+
+export const ExpectationFields = closed({
+  on: alias('The alias of an input that is a product.'),
+  name: nameField,
+  ...ofExpectations,
+  severity: Type.Optional(
+    oneOf(
+      SEVERITIES,
+      'error: where the product that the input is agrees (downstream_expectations: enforce), rows that fail it are not published. warn: they are, and both owners are told. Default: error.',
+    ),
+  ),
+  sql: Type.Optional(
+    text(
+      'A query over {{this}}, the rows of the input: rows are violations, or one number named violations.',
+      MANIFEST_LIMITS.sqlLength,
+    ),
+  ),
+  schema: Type.Optional(
+    closed({
+      columns: columnNames('The columns that must be there.'),
+      exact: Type.Optional(Type.Boolean({ description: 'Whether there may be no other. Default: false.' })),
+    }),
+  ),
+})
+
 export const QualityFile = closed(
   {
     ...header('Quality'),
@@ -233,6 +271,19 @@ export const QualityFile = closed(
         },
       ),
     ),
+    expectations: Type.Optional(
+      Type.Array(ExpectationFields, {
+        description:
+          'What the product expects of inputs that are products. It is held against new rows of these before they are published, as this product is shown them.',
+        maxItems: MANIFEST_LIMITS.expectations,
+      }),
+    ),
+    downstream_expectations: Type.Optional(
+      oneOf(
+        DOWNSTREAM_EXPECTATIONS,
+        'What the expectations of products that are made of this one may do. enforce: rows that fail one, and that the rows in service do not fail, are not published; warn: they are, and both owners are told; ignore: none is looked at. Default: warn.',
+      ),
+    ),
     checks: Type.Optional(Type.Array(CheckFields, { description: 'The checks.', maxItems: MANIFEST_LIMITS.checks })),
   },
   { title: 'quality.yaml' },
@@ -264,4 +315,5 @@ export interface UseFields {
 }
 export type NewVersionFields = Type.Static<typeof NewVersionFields>
 export type CheckFields = Type.Static<typeof CheckFields>
+export type ExpectationFields = Type.Static<typeof ExpectationFields>
 export type QualityFile = Type.Static<typeof QualityFile>

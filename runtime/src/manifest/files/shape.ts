@@ -12,6 +12,7 @@ export const MANIFEST_LIMITS = {
   columns: 1000,
   inputs: 50,
   checks: 500,
+  expectations: 100,
   sharingProducts: 20,
   endpoints: 20,
   followedProducts: 50,

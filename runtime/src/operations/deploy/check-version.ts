@@ -22,7 +22,7 @@ import { sharedCheckNotes, sharedChecksOf } from '../products/shared-checks.ts'
 import { type Readership, readershipWarnings, requireReadership } from '../rights/grant-rights.ts'
 import { subjectOf } from '../rights/grant-subject.ts'
 import { castNotes } from './casts.ts'
-import { checkReadings } from './checks.ts'
+import { brokenExpectations, checkReadings } from './checks.ts'
 import { type ColumnOrigin, checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
 import { comparisonNotes } from './comparison.ts'
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
@@ -37,6 +37,7 @@ import {
   accessBy,
   downstreamNotes,
   downstreamOf,
+  expectationNotes,
   judgedUpstreams,
   opensUpstreams,
   requireNoCycle,
@@ -131,8 +132,18 @@ export async function checkManifests(
   const readership = await requireReadership(platform, call, product, manifests, { readers, judged: known })
   const shared = await sharedChecksOf(platform.pool, call.tenant, manifests.quality)
   const reach = await reachOf(platform, call, product, manifests, origins)
-  const downstream = await downstreamOf(platform, product, { live, next: manifests }, (reader, table) =>
-    canBeMade(platform, call, reader, table),
+  const downstream = await downstreamOf(
+    platform,
+    product,
+    { live, next: manifests },
+    {
+      canBeMade: (reader, table) => canBeMade(platform, call, reader, table),
+      async broken(expectations, columns) {
+        const found = await brokenExpectations(platform, call, expectations, columns)
+        const told = [...found].map(async ([name, why]) => [name, (await why()).message] as const)
+        return new Map(await Promise.all(told))
+      },
+    },
   )
   const followed = await followedProducts(platform, call, product, manifests).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
@@ -175,6 +186,7 @@ export async function checkManifests(
         ...checkNotes(platform, manifests, hidden, readings),
         ...sharedCheckNotes(shared, live?.quality ?? null),
         ...reach.products.map(reachNote),
+        ...expectationNotes(manifests, upstreams),
         ...downstreamNotes(downstream, manifests),
         ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),
       ],

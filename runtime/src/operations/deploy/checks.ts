@@ -1,10 +1,11 @@
 /** Whether the checks of a version can run: held against the output and the inputs, before a row is there. */
 
 import type { EngineTable, Within } from '@sluice/engine'
-import { SluiceError } from '@sluice/sdk'
+import { type Column, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import type { Check, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
-import { outputSchema } from '../../manifest/manifest-set.ts'
+import type { Check, Expectation, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
+import { isTimeType, outputSchema } from '../../manifest/manifest-set.ts'
+import { typedValue } from '../../manifest/scalar-values.ts'
 import { placeOfCheck } from '../../manifest/used-checks.ts'
 import { OUTPUT_ALIAS } from '../../materializer/run-checks.ts'
 import { stagedColumns } from '../../materializer/staged-columns.ts'
@@ -32,7 +33,7 @@ interface Fault {
 }
 
 /** By the check's name, to be asked where the answer is needed. */
-type Faults = ReadonlyMap<string, () => Promise<Fault>>
+export type Faults = ReadonlyMap<string, () => Promise<Fault>>
 
 /** One of `errors`, still without line and column. */
 interface Unplaced {
@@ -65,6 +66,7 @@ export async function checkQuality(
   const whole = manifests.inputs.map((input) => ({ ...input, columns: null }))
   const asked = whole.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
   const found = await brokenChecks(platform, call, checks, groundOf(manifests, asked))
+  await checkExpectations(platform, call, manifests, sources)
   if (found.size === 0) return
   const kept = await Promise.all(
     whole.map(async (input, index) => asked[index] && emptyInput(input, await lakeCopy(platform, call, input))),
@@ -85,6 +87,71 @@ export async function checkQuality(
   }
   const [first] = errors
   if (first !== undefined) throw checksInvalid(first, errors)
+}
+
+/** Throws INVALID_DATA `check_invalid` for expectations that cannot run over what their input shows whoever deploys. */
+async function checkExpectations(
+  platform: Platform,
+  call: TenantCall,
+  { inputs, quality }: ManifestSet,
+  sources: Sources['tables'],
+): Promise<void> {
+  const errors: Unplaced[] = []
+  const all = quality.expectations ?? []
+  for (const input of inputs) {
+    const own = all.filter(({ on }) => on === input.name)
+    const table = own.length === 0 ? null : emptyInput(input, sources.get(input.connection) ?? null)
+    if (table === null) continue
+    for (const [name, why] of await brokenExpectations(platform, call, own, table.columns)) {
+      const { field, message, hint } = await why()
+      const path = `expectations[${all.findIndex((one) => one.name === name)}].${field}`
+      errors.push({ manifest: 'quality', path, message: `the expectation "${name}" cannot run: ${message}`, hint })
+    }
+  }
+  const [first] = errors
+  if (first !== undefined) throw checksInvalid(first, errors)
+}
+
+/** By name, those that cannot run over rows with such columns, or would fail whatever the rows are. */
+export async function brokenExpectations(
+  platform: Platform,
+  call: TenantCall,
+  expectations: readonly Expectation[],
+  columns: readonly Pick<Column, 'name' | 'type'>[],
+): Promise<Faults> {
+  const known = columns.map(({ name, type }) => ({ name, type, nullable: true }))
+  const ground: Ground = {
+    output: { name: [OUTPUT_ALIAS], schema: { columns: known, primaryKey: [] } },
+    staged: stagedTable(OUTPUT_ALIAS, { files: [], columns: stagedColumns(known) }),
+    inputs: new Map(),
+  }
+  const misfits = expectations.flatMap(({ name, rule }) => {
+    const fault = columnFault(rule, known)
+    return fault === null ? [] : [[name, async () => fault] as const]
+  })
+  const others = expectations.filter(({ name }) => !misfits.some(([one]) => one === name))
+  return new Map([...misfits, ...(await brokenChecks(platform, call, others, ground))])
+}
+
+/** What a rule says of columns by their names, where they are not there or of another type. */
+function columnFault(rule: Rule, columns: readonly Column[]): Fault | null {
+  const named = rule.kind === 'schema' ? rule.columns : (readingOf(rule, [])?.output ?? [])
+  const missing = named.filter((name) => !columns.some((column) => column.name === name))
+  const hint = 'Name columns that the input has.'
+  if (missing.length > 0) {
+    const message = `its input has no column ${missing.map((name) => `"${name}"`).join(', ')}`
+    return { field: rule.kind, message, hint }
+  }
+  const typeOf = (name: string) => columns.find((column) => column.name === name)?.type ?? 'string'
+  const values = rule.kind === 'range' ? [rule.min, rule.max] : rule.kind === 'accepted_values' ? rule.values : []
+  const [column = ''] = named
+  const isUnfit =
+    (rule.kind === 'matches' && typeOf(column) !== 'string') ||
+    (rule.kind === 'freshness' && !isTimeType(typeOf(column))) ||
+    values.some((value) => value !== null && typedValue(value, typeOf(column)) === null)
+  return isUnfit
+    ? { field: rule.kind, message: `it does not fit the type ${typeOf(column)} of "${column}"`, hint }
+    : null
 }
 
 /** What each check looks at; null where nobody can say it yet. Of queries only those are asked that could be run. */
@@ -269,9 +336,11 @@ function namesUnknown({ code, details }: SluiceError, { inputs }: Ground): boole
 }
 
 function faultOf({ code, message, remedy }: SluiceError, { inputs }: Ground): Fault {
-  const readable = `{{this}} and the inputs by their names: ${[...inputs.keys()].join(', ')}`
+  const readable =
+    inputs.size === 0 ? '{{this}}' : `{{this}} and the inputs by their names: ${[...inputs.keys()].join(', ')}`
   const hints: Readonly<Record<string, string>> = {
-    table_not_found: `A check reads ${readable}.`,
+    table_not_found:
+      inputs.size === 0 ? 'An expectation reads {{this}} alone: the rows of its input.' : `A check reads ${readable}.`,
     column_not_found: '{{this}} has the columns of output.yaml, an input those of its table.',
   }
   return { field: 'sql', message, hint: hints[code] ?? remedy ?? `Write one SELECT over ${readable}.` }

@@ -3,7 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import { productOfInput, type SourceTable } from '../../manifest/context.ts'
-import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
+import type { DownstreamExpectations, Expectation, Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { hasForReader, inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import { masksFor } from '../../policy/masking.ts'
@@ -23,6 +23,8 @@ export interface Upstream {
   /** The columns that its deployer is shown, and how. */
   readonly plan: VariantPlan
   readonly access: UpstreamAccess
+  /** What those that are made of it may hold up. */
+  readonly expectations: DownstreamExpectations
 }
 
 /** By `namespace.name`. One that is not in service, or that the caller may not read, is not there for him. */
@@ -67,7 +69,8 @@ async function upstreamNamed(
   const former = await formerlyHidden(platform, served)
   const columns = plan.schema.columns.map((column) => column.name)
   const read = { productId: product.id, variant: plan.variant, hidden: [...hidden, ...former], columns }
-  return { product, served, plan, access: read }
+  const expectations = version.normalised.quality.downstreamExpectations ?? 'warn'
+  return { product, served, plan, access: read, expectations }
 }
 
 /** As tables of a source that has their namespaces as schemas. */
@@ -181,17 +184,33 @@ export interface Downstream {
   readonly breaks: readonly string[]
   /** Whether more may read it than this version. */
   readonly isMoreOpen: boolean
+  /** What it expects of the rows. */
+  readonly expectations: readonly PlannedExpectation[]
+}
+
+export interface PlannedExpectation {
+  readonly name: string
+  readonly severity: Expectation['severity']
+  /** Why it cannot hold, whatever the rows of the version are; null: its rows will show. */
+  readonly problem: string | null
+}
+
+/** What is asked of a version on behalf of those that are made of the product. */
+export interface DownstreamJudge {
+  /** Of manifests that read it, with its columns as they would be. */
+  canBeMade(manifests: ManifestSet, table: SourceTable): Promise<boolean>
+  /** By name, those that cannot hold for rows with such columns, and why. */
+  broken(expectations: readonly Expectation[], columns: SourceTable['columns']): Promise<ReadonlyMap<string, string>>
 }
 
 /**
  * The products made of this one, and whether they can go on with the version.
- * @param canBeMade of manifests that read it, with its columns as they would be
  */
 export async function downstreamOf(
   platform: Platform,
   product: Product,
   { live, next }: { readonly live: ManifestSet | null; readonly next: ManifestSet },
-  canBeMade: (manifests: ManifestSet, table: SourceTable) => Promise<boolean>,
+  { canBeMade, broken }: DownstreamJudge,
 ): Promise<readonly Downstream[]> {
   const own = fullNameOf(product)
   const found: Downstream[] = []
@@ -201,8 +220,17 @@ export async function downstreamOf(
     if (inputs.length === 0) continue
     const kept = (await findVersion(platform.pool, reader.id, reader.currentVersion as string))?.upstreams ?? {}
     const breaks = new Set<string>()
-    for (const { name } of inputs) {
+    const expectations: PlannedExpectation[] = []
+    for (const { name, columns: read } of inputs) {
       const lost = await lostColumns(platform, product, { live, next }, kept[name])
+      const own = (manifests.quality.expectations ?? []).filter(({ on }) => on === name)
+      const given = (lost?.table.columns ?? []).filter((column) => read?.includes(column.name) ?? true)
+      // Judged when it was deployed: only other columns can have broken it since.
+      const isSame = lost !== null && lost.columns.length === 0 && lost.hidden.length === 0
+      const why = own.length === 0 || isSame || lost === null ? new Map() : await broken(own, given)
+      expectations.push(
+        ...own.map((one) => ({ name: one.name, severity: one.severity, problem: why.get(one.name) ?? null })),
+      )
       if (lost === null) breaks.add('what nobody who deployed it may read then')
       else {
         // The variant that it is made of would show them, so that no run may read it.
@@ -219,6 +247,7 @@ export async function downstreamOf(
       owner: manifests.product.owner,
       breaks: [...breaks],
       isMoreOpen: isStricter(next.product.classification, reader.classification),
+      expectations,
     })
   }
   return found
@@ -259,15 +288,46 @@ async function lostColumns(
   return { table: { ...tableOf(product, plan), columns: given }, columns, hidden }
 }
 
+const MAY: Readonly<Record<DownstreamExpectations, string>> = {
+  enforce:
+    'rows that fail what the rows in service keep are not published (downstream_expectations: enforce), which everybody sees, also of columns that are hidden from them',
+  warn: 'rows that fail it are published, and both owners are told (downstream_expectations: warn)',
+  ignore: 'nobody looks at it (downstream_expectations: ignore)',
+}
+
+/** For the plan: what comes of what the version expects of its inputs. */
+export function expectationNotes({ inputs, quality }: ManifestSet, upstreams: Upstreams): readonly string[] {
+  return inputs.flatMap(({ name, table }) => {
+    const own = (quality.expectations ?? []).filter(({ on }) => on === name)
+    const upstream = upstreams.get(table)
+    if (own.length === 0 || upstream === undefined) return []
+    return [`it expects of ${table}: ${own.map((one) => one.name).join(', ')}; ${MAY[upstream.expectations]}`]
+  })
+}
+
 /** For the plan. */
-export function downstreamNotes(downstream: readonly Downstream[], { product }: ManifestSet): readonly string[] {
-  return downstream.flatMap(({ namespace, product: name, owner, breaks, isMoreOpen }) => {
+export function downstreamNotes(
+  downstream: readonly Downstream[],
+  { product, quality }: ManifestSet,
+): readonly string[] {
+  const { downstreamExpectations: policy = 'warn' } = quality
+  return downstream.flatMap(({ namespace, product: name, owner, breaks, isMoreOpen, expectations }) => {
     const who = owner.team ?? owner.email
     const of = who === null ? '' : `, of ${who},`
     return [
       breaks.length === 0
         ? `${namespace}.${name}${of} is made of this product, and is made anew with it`
         : `${namespace}.${name}${of} is made of this product and cannot be with this version: it reads ${breaks.join(', ')}`,
+      ...(expectations.length === 0
+        ? []
+        : [
+            `${namespace}.${name}${of} expects of its rows: ${expectations.map((one) => one.name).join(', ')}; ${MAY[policy]}`,
+          ]),
+      ...expectations.flatMap(({ name: expectation, problem }) =>
+        problem === null
+          ? []
+          : [`${namespace}.${name} expects what this version cannot keep, ${expectation}: ${problem}`],
+      ),
       ...(isMoreOpen
         ? [`more may read ${namespace}.${name} than this product, which is ${product.classification}`]
         : []),

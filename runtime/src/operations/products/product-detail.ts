@@ -17,6 +17,7 @@ import { freshnessOf } from '../served/freshness.ts'
 import { accessOrNull } from '../served/served-product.ts'
 import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
+import { inputExpectations } from './input-expectations.ts'
 import { actualReads, isOfOneMoment, missingText, readJson } from './input-reads.ts'
 import { noticesOf } from './product-notices.ts'
 import { productSchedule } from './product-schedules.ts'
@@ -74,6 +75,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null, isTold)),
     dashboards: await shownDashboards(platform, product.id),
     quality: shown && rowsOf && { score: shown.qualityScore, result: shown.quality, rows: rowsOf(shown) },
+    expectations: await inputExpectations(platform, call, product, live, unseen),
     freshness: {
       read_at: fresh?.read_at ?? null,
       age_s: fresh?.age_s ?? null,

@@ -209,6 +209,7 @@ const detail = {
   notices: [],
   lineage: { inputs: [{ name: 'source', connection: 'shop', table: 'public.customers' }], downstream: [] },
   quality: { score: 0, ...quality },
+  expectations: [],
   versions: [{ version: '1.0.0', digest: DIGEST, deployed_by: 'dora', deployed_at: at('08:12:00') }],
   last_materialization: snapshot,
 }

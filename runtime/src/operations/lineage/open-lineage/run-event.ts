@@ -179,11 +179,16 @@ function outputOf(told: ToldRun, naming: Naming, facet: MakeFacet) {
 /** How each check came out, and nothing that it counted: that says something of rows. */
 function assertionsOf({ checks, manifests }: ToldRun) {
   const judged = checks.filter(({ learning }) => learning !== true)
-  return judged.map(({ name, passed, severity, reads, compared }) => {
+  return judged.map(({ name, passed, severity, reads, compared, expected }) => {
     const rule = manifests?.quality.checks.find((check) => check.name === name)?.rule
     const [column, ...others] = reads?.output ?? []
     return {
-      assertion: compared === undefined ? (rule?.kind ?? 'carried_rows') : 'new_version',
+      assertion:
+        expected !== undefined
+          ? 'expectation'
+          : compared === undefined
+            ? (rule?.kind ?? 'carried_rows')
+            : 'new_version',
       name,
       success: passed,
       severity,

@@ -1,0 +1,77 @@
+/** What is staged, as those see it who are downstream: held against what they expect before it is published. */
+import { join } from 'node:path'
+import { type CheckResult, decide } from '../quality/verdict.ts'
+import { latestEpoch } from '../registry/materializations.ts'
+import type { Product } from '../registry/products.ts'
+import type { Deployed } from './deployed.ts'
+import { type ExpectationRun, type ExpectingInput, heldExpectations } from './expectations.ts'
+import { hasForReader, type UpstreamAccess } from './inputs.ts'
+import { stateOfScan } from './lake-state.ts'
+import type { MaterializeDeps } from './materialize.ts'
+import { type Prepared, QualityBlocked } from './prepare.ts'
+import { lakeTable } from './variants.ts'
+
+export interface Expected {
+  readonly expecting: readonly ExpectingInput[]
+  readonly results: readonly CheckResult[]
+}
+
+/** Nobody asks them, or nobody is to be heard. */
+const NONE: Expected = { expecting: [], results: [] }
+
+/**
+ * @param run `isHeardOnly`: whatever fails, the rows are published
+ */
+export async function expectedOf(
+  product: Product,
+  { manifests, variants }: Deployed,
+  { commits, snapshots }: Pick<Prepared, 'commits' | 'snapshots'>,
+  run: Pick<ExpectationRun, 'limits' | 'ownLimits' | 'signal'> & {
+    readonly runId: string
+    readonly isHeardOnly: boolean
+  },
+  deps: MaterializeDeps,
+): Promise<Expected> {
+  const policy = manifests.quality.downstreamExpectations ?? 'warn'
+  const expecting = policy === 'ignore' ? [] : await deps.expectingInputs(product)
+  if (expecting.length === 0) return NONE
+  const { pool, lake, scratchDirectory } = deps
+  const { signal, isHeardOnly, runId } = run
+  const masked = (variant: string) =>
+    new Set(variants.find((plan) => plan.variant === variant)?.masks.map(({ column }) => column))
+  const newest = await latestEpoch(pool, product.id)
+  const results = await heldExpectations(
+    expecting,
+    {
+      ...run,
+      tenant: product.tenant,
+      directory: join(scratchDirectory, `expected-${runId}-${product.id}`),
+      policy: isHeardOnly ? 'warn' : policy,
+      masked,
+      async candidate({ variant, hidden }) {
+        const hides = masked(variant)
+        const commit = commits.find(({ snapshotId }) => snapshotId === snapshots[variant])
+        if (commit === undefined || hidden.some((column) => !hides.has(column))) return null
+        return stateOfScan(await lake.scan(await lake.stagedState(commit), {}, signal))
+      },
+      async served(access: UpstreamAccess) {
+        const snapshotId = newest?.snapshots[access.variant]
+        if (newest === null || snapshotId === undefined || !hasForReader(newest, access)) return null
+        const table = lakeTable(product.tenant, product.domain, product.name, access.variant)
+        return stateOfScan(await lake.scan(table, { snapshotId }, signal))
+      },
+    },
+    deps,
+  )
+  return { expecting, results }
+}
+
+/** Throws `QualityBlocked` with all results, where one of them keeps the rows from being published. */
+export function requireExpected(
+  { results }: Expected,
+  checks: readonly CheckResult[],
+  { violations }: Pick<Prepared, 'violations'>,
+): void {
+  const decision = decide(results)
+  if (decision.action === 'block') throw new QualityBlocked(decision.checks, [...checks, ...results], violations)
+}
