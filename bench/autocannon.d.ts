@@ -9,7 +9,11 @@ declare module 'autocannon' {
     readonly url: string
     readonly connections: number
     /** Seconds. */
-    readonly duration: number
+    readonly duration?: number
+    /** Of requests; in place of `duration`. */
+    readonly amount?: number
+    /** Seconds until a request is given up. */
+    readonly timeout?: number
     readonly requests?: readonly (Request & { setupRequest(request: Request): Request })[]
     readonly headers?: Readonly<Record<string, string>>
   }

@@ -31,13 +31,20 @@ export interface Bench {
 
 export type Answer = Readonly<Record<string, unknown>>
 
-/** @param settings of the source's server */
-export async function startBench(rows: number, settings: Readonly<Record<string, string>> = {}): Promise<Bench> {
+/**
+ * @param settings of the source's server
+ * @param nodeOptions of the runtime's process
+ */
+export async function startBench(
+  rows: number,
+  settings: Readonly<Record<string, string>> = {},
+  nodeOptions: readonly string[] = [],
+): Promise<Bench> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false, settings })
   const client = await connect(source)
   await createMeasured(client, rows)
-  const runtime = await startRuntime(join(folder, 'data'), root)
+  const runtime = await startRuntime(join(folder, 'data'), root, nodeOptions)
   return {
     ...runtime,
     folder,
@@ -61,8 +68,9 @@ export async function startPeerRuntime(bench: Bench, checkout: string): Promise<
 async function startRuntime(
   dataDirectory: string,
   checkout: string,
+  nodeOptions: readonly string[] = [],
 ): Promise<Pick<Bench, 'url' | 'token' | 'server' | 'call' | 'stop'>> {
-  const server = startServer(dataDirectory, checkout)
+  const server = startServer(dataDirectory, checkout, nodeOptions)
   const url = await addressOf(dataDirectory, server)
   const admin = await issueToken(dataDirectory, { role: 'admin' }, { ttlS: 36_000 })
   await call(url, admin, 'POST', '/api/v1/tenants', { slug: 'bench', display_name: 'Bench', tier: 'enterprise' })
@@ -94,9 +102,9 @@ export async function createMeasured(client: pg.Client, rows: number): Promise<v
   await client.query('VACUUM ANALYZE measured')
 }
 
-function startServer(dataDirectory: string, checkout: string): ChildProcess {
+function startServer(dataDirectory: string, checkout: string, nodeOptions: readonly string[]): ChildProcess {
   const launcher = join(checkout, 'runtime/bin/sluice.js')
-  return spawn(process.execPath, [launcher, 'start', '--data-dir', dataDirectory, '--port', '0'], {
+  return spawn(process.execPath, [...nodeOptions, launcher, 'start', '--data-dir', dataDirectory, '--port', '0'], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
       ...process.env,
@@ -227,7 +235,13 @@ function manifests(name: string, endpoints: string, mode: string): Readonly<Reco
 
 /** Processor time of the runtime, of the processes that it has started, and of those of them that have ended. */
 export async function processorS({ server }: Pick<Bench, 'server'>): Promise<number> {
-  const stats = new Map<number, { readonly parent: number; readonly ticks: number }>()
+  const { ownS, startedS } = await processorOf(server.pid as number)
+  return ownS + startedS
+}
+
+/** Processor time of a process, and of those that it has started, ended ones among them. */
+export async function processorOf(pid: number): Promise<{ readonly ownS: number; readonly startedS: number }> {
+  const stats = new Map<number, { readonly parent: number; readonly own: number; readonly ended: number }>()
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name)) continue
     const text = await readFile(`/proc/${name}/stat`, 'latin1').catch(() => '')
@@ -236,12 +250,13 @@ export async function processorS({ server }: Pick<Bench, 'server'>): Promise<num
       .split(' ')
       .map(Number)
     const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields.slice(11, 15)
-    if (text !== '') stats.set(Number(name), { parent: fields[1] ?? 0, ticks: user + system + endedUser + endedSystem })
+    if (text === '') continue
+    stats.set(Number(name), { parent: fields[1] ?? 0, own: user + system, ended: endedUser + endedSystem })
   }
-  const of = (pid: number): number => {
-    let sum = stats.get(pid)?.ticks ?? 0
-    for (const [child, { parent }] of stats) if (parent === pid) sum += of(child)
+  const startedBy = (parent: number): number => {
+    let sum = stats.get(parent)?.ended ?? 0
+    for (const [child, stat] of stats) if (stat.parent === parent) sum += stat.own + startedBy(child)
     return sum
   }
-  return of(server.pid as number) / TICKS
+  return { ownS: (stats.get(pid)?.own ?? 0) / TICKS, startedS: startedBy(pid) / TICKS }
 }
