@@ -15,6 +15,8 @@ export interface PoolLimits {
   readonly maxChildren: number
   /** Children that wait for a job: starting one takes up to a second. */
   readonly warmChildren: number
+  /** As many wait until somebody's first job, and so for as long as nobody has any. Default: `warmChildren`. */
+  readonly warmAtFirst?: number
   /**
    * The next is started by `warmUp`, and this long after a job has ended, so that its start takes nothing from the job,
    * nor from what follows it. Default: at once, whenever one is missing.
@@ -87,6 +89,8 @@ export class ChildPool<Child extends PooledChild> {
   readonly #busyOf = new Map<Owner, number>()
   #busy = 0
   #warming: NodeJS.Timeout | null = null
+  /** Somebody has had a job; the runtime's own, such as its look at the walls, are no sign of more to come. */
+  #isAsked = false
   #closed = false
 
   constructor(startChild: () => Child, limits: PoolLimits) {
@@ -108,6 +112,7 @@ export class ChildPool<Child extends PooledChild> {
     caller: AbortSignal,
     kind: string | null = null,
   ): Promise<TakenChild<Child>> {
+    if (owner !== null) this.#isAsked = true
     const askedMs = performance.now()
     const kept = await this.#slot(owner, kind, deadline, caller)
     const queuedMs = performance.now() - askedMs
@@ -182,7 +187,9 @@ export class ChildPool<Child extends PooledChild> {
 
   /** Starts the children that are to wait for jobs, where they are not there. */
   warmUp(): void {
-    while (!this.#closed && this.#warm.length < this.#limits.warmChildren) this.#warm.push(this.#start())
+    const { warmChildren, warmAtFirst = warmChildren } = this.#limits
+    const wanted = this.#isAsked ? warmChildren : warmAtFirst
+    while (!this.#closed && this.#warm.length < wanted) this.#warm.push(this.#start())
   }
 
   #warmLater(): void {

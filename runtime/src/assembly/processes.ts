@@ -46,6 +46,7 @@ export async function openEngine(
     ...(childBundle === undefined ? {} : { childBundle }),
     maxChildren: processes,
     warmChildren: Math.min(2, processes),
+    warmAtFirst: 1,
     maxQueued: 1000,
     keepMs: KEEP_ENGINES_MS,
     resultBytes: cacheMb * MB,
