@@ -67,12 +67,16 @@ export interface EmbeddedServer {
 /** Chosen for one runtime with pools of its own; each may be overridden by `settings`. */
 export const SETTINGS: Readonly<Record<string, string>> = {
   max_connections: '200',
-  // Provisioning and partition swaps touch many tables in one transaction.
-  max_locks_per_transaction: '1024',
+  // Provisioning and partition swaps touch many tables in one transaction: one may have all of these times the connections,
+  // 100,000 locks. Each is held ready in memory, 200 bytes.
+  max_locks_per_transaction: '512',
   shared_buffers: '128MB',
   // No replicas: without their needs, bulk loads into new tables skip the log.
   wal_level: 'minimal',
   max_wal_senders: '0',
+  // Nor does it follow another server.
+  max_logical_replication_workers: '0',
+  autovacuum_worker_slots: '3',
   password_encryption: 'scram-sha-256',
   timezone: 'UTC',
   log_timezone: 'UTC',
