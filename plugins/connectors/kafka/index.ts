@@ -1,7 +1,9 @@
 /** Reads topics of Kafka (3.1 and later), by offsets that are committed with the rows. Experimental: see the guide for what is not proved yet. */
 import { defineConnector } from '@sluice/sdk'
-import { createConnector } from './connector.ts'
 import { type KafkaSettings, parseSettings, settingsSchema } from './settings.ts'
+
+/** What reads sources, with its driver. The runtime needs the settings alone; a process that reads loads it ahead. */
+export const load = () => import('./connector.ts')
 
 export default defineConnector<KafkaSettings>({
   type: 'kafka',
@@ -10,5 +12,8 @@ export default defineConnector<KafkaSettings>({
   description: 'Topics of a Kafka cluster, whole or by what is new. Experimental.',
   settingsSchema,
   capabilities: { modes: ['full', 'incremental'], csv: true },
-  open: async (settings, host) => createConnector(parseSettings(settings), host),
+  async open(settings, host) {
+    const parsed = parseSettings(settings)
+    return (await load()).createConnector(parsed, host)
+  },
 })

@@ -1,7 +1,9 @@
 /** Reads PostgreSQL (11 and later): whole tables, what has changed by a cursor, or what its log tells, as CSV. */
 import { defineConnector } from '@sluice/sdk'
-import { createConnector } from './connector.ts'
 import { parseSettings, type Settings, settingsSchema } from './settings.ts'
+
+/** What reads sources, with its driver. The runtime needs the settings alone; a process that reads loads it ahead. */
+export const load = () => import('./connector.ts')
 
 export default defineConnector<Settings>({
   type: 'postgresql',
@@ -10,5 +12,8 @@ export default defineConnector<Settings>({
   description: 'Tables and views of a PostgreSQL database, in full or incrementally.',
   settingsSchema,
   capabilities: { modes: ['full', 'incremental', 'cdc'], csv: true },
-  open: async (settings, host) => createConnector(parseSettings(settings), host),
+  async open(settings, host) {
+    const parsed = parseSettings(settings)
+    return (await load()).createConnector(parsed, host)
+  },
 })
