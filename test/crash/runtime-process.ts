@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const LAUNCHER = join(import.meta.dirname, '../../runtime/bin/sluice.js')
-const END_WITH_TEST = join(import.meta.dirname, 'end-with-test.ts')
+const END_WITH_TEST = join(import.meta.dirname, 'end-with-test.js')
 const START_TIMEOUT_MS = 300_000
 const END_TIMEOUT_MS = 120_000
 
