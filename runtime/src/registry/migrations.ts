@@ -50,8 +50,8 @@ import { followsTables } from './migrations/090-follows.ts'
 import { previews } from './migrations/092-previews.ts'
 import { schemaContracts } from './migrations/094-schema-contracts.ts'
 import { comparedDeployments } from './migrations/095-compared-deployments.ts'
-import { exportPlaces } from './migrations/101-export-places.ts'
 import { expectations } from './migrations/097-expectations.ts'
+import { exportPlaces } from './migrations/101-export-places.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -111,7 +111,7 @@ export const registryMigrations: MigrationList = {
     previews,
     schemaContracts,
     comparedDeployments,
-    exportPlaces,
     expectations,
+    exportPlaces,
   ],
 }
