@@ -67,7 +67,7 @@ export const SUITES: readonly Suite[] = [
     name: 'long',
     servers: ['postgres'],
     tests: [
-      'engine/src/{engine,kept-child}.int.test.ts',
+      'engine/src/{engine,grounds,kept-child}.int.test.ts',
       'iceberg/src/merge.int.test.ts',
       'runtime/src/ingestion/{apply-log,run-ingestion}.int.test.ts',
       'runtime/src/materializer/{changed-rows,merge,touched-keys}.int.test.ts',

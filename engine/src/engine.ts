@@ -1,11 +1,13 @@
-import { rm } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
+import { type JobPlace, toChildJob, toStatement } from './child-job.ts'
 import { type ChildProgram, EngineChild } from './engine-child.ts'
+import { type Grounds, groundsOf, type TenantFolders } from './grounds.ts'
 import { Inspections, inspectionKey } from './inspections.ts'
-import type { EngineJob, EngineOutput, EngineRun, EngineSession, SessionJob } from './job.ts'
+import type { EngineJob, EngineRun, EngineSession, SessionJob } from './job.ts'
 import { cancelledError, isStreamed, JobRun, type KeptOutput, timeoutError } from './job-run.ts'
 import { accessSet, KeptChild } from './kept-child.ts'
-import { type ChildJob, type ToChild, toWire, toWireSteps, type WireOutput, type WireStreamOutput } from './protocol.ts'
 import { Results, resultKey } from './results.ts'
 import { RoomWatch } from './room-watch.ts'
 import { twiceAtMost } from './second-try.ts'
@@ -68,6 +70,8 @@ export interface EngineOptions extends PoolLimits, ChildProgram {
   readonly accounts?: JobAccounts
   /** Room for answers of tenants' statements that are given again while their tables are the same. Default: none are kept. */
   readonly resultBytes?: number
+  /** Where `keepMs` is given: children of own jobs over the files of one tenant stay for further such jobs. Default: none do. */
+  readonly tenantFolders?: TenantFolders
   /** Without these a tenant's job is refused (`walls_missing`). Default: none. */
   readonly neededWalls?: readonly WallName[]
 }
@@ -93,10 +97,14 @@ class ChildEngine implements PooledEngine {
   readonly #neededWalls: readonly WallName[]
   readonly #accounts: JobAccounts | null
   readonly #keeps: boolean
+  readonly #tenantFolders: TenantFolders | null
   readonly #results: Results | null
   readonly #inspections = new Inspections()
   readonly #sessions = new Set<ChildSession>()
   readonly #kept = new WeakMap<EngineChild, KeptChild>()
+  readonly #scratchOf = new WeakMap<EngineChild, string>()
+  readonly #removals = new Set<Promise<void>>()
+  #opened = 0
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
@@ -108,6 +116,7 @@ class ChildEngine implements PooledEngine {
     this.#neededWalls = options.neededWalls ?? []
     this.#accounts = options.accounts ?? null
     this.#keeps = options.keepMs !== undefined
+    this.#tenantFolders = (this.#keeps ? options.tenantFolders : undefined) ?? null
     this.#results = options.resultBytes ? new Results(options.resultBytes) : null
     this.#spills = new SpillFolders(options.scratchDir)
     const isRoot = process.getuid?.() === 0
@@ -147,6 +156,8 @@ class ChildEngine implements PooledEngine {
 
   async #try(job: EngineJob, set: string | null, signal: AbortSignal): Promise<EngineRun> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
+    const grounds = this.#groundsOf(job)
+    if (grounds !== null) return this.#runOnGrounds(job, grounds, deadline, signal)
     // An input can be read once only.
     if (job.trust === 'own' || job.csvInput !== undefined) return this.#run(job, null, deadline, signal)
     // The second try has a child of its own.
@@ -183,12 +194,46 @@ class ChildEngine implements PooledEngine {
     }
   }
 
+  /** In a child that may be there from another such job, and is there for the next. */
+  async #runOnGrounds(
+    job: EngineJob,
+    grounds: Grounds,
+    deadline: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<EngineRun> {
+    // The pipe of an input can be read once in a child's life.
+    const kind = job.csvInput === undefined ? grounds.kind : null
+    const { child, isKept, queuedMs } = await this.#take(job, kind, deadline, signal)
+    if (!isKept) this.#count(job, child)
+    try {
+      const kept = this.#keptAs(child, grounds.kind, job)
+      const run = new JobRun(child, job, {
+        late: () => lateError(job.limits.timeoutMs, queuedMs),
+        walls: () => undefined,
+        keep: async () => [],
+        frees: () => this.#free(child, job, kept),
+      })
+      const place = { tempDir: await this.#ownScratch(child), stagingDir: null }
+      const childJob = { ...toChildJob(job, { ...place, userId: null, neededWalls: this.#neededWalls }), grounds }
+      const room = await openRoom(job, place)
+      return await run.start({ kind: 'job', job: childJob }, room, deadline, signal)
+    } catch (error) {
+      child.kill()
+      await child.ended
+      throw this.#pool.closed ? closedError(error) : error
+    }
+  }
+
   async open(job: SessionJob, signal: AbortSignal): Promise<EngineSession> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
-    const { child, queuedMs } = await this.#take(job, null, deadline, signal)
-    this.#count(job, child)
+    const grounds = this.#groundsOf(job)
+    const { child, isKept, queuedMs } = await this.#take(job, grounds?.kind ?? null, deadline, signal)
+    if (!isKept) this.#count(job, child)
     try {
-      const directory = await this.#scratch(child)
+      const kept = grounds === null ? null : this.#keptAs(child, grounds.kind, job)
+      const tempDir = await this.#ownScratch(child)
+      const directory = join(tempDir, `session-${this.#opened++}`)
+      await mkdir(directory, { mode: 0o700 })
       const failed = new AbortController()
       const run = new JobRun(child, job, {
         late: () => lateError(job.limits.timeoutMs, queuedMs),
@@ -196,8 +241,8 @@ class ChildEngine implements PooledEngine {
         keep: async () => [],
         stays: (reason) => failed.abort(reason),
       })
-      const process = { tempDir: directory, stagingDir: null, userId: null, neededWalls: this.#neededWalls }
-      const childJob = { ...toChildJob(job, process), stays: true }
+      const process = { tempDir, stagingDir: null, userId: null, neededWalls: this.#neededWalls }
+      const childJob = { ...toChildJob(job, process), stays: true, grounds }
       const { results } = await run.start({ kind: 'job', job: childJob }, null, deadline, signal)
       const session = new ChildSession(results, {
         child,
@@ -205,6 +250,11 @@ class ChildEngine implements PooledEngine {
         timeoutMs: job.limits.timeoutMs,
         idleMs: job.idleMs ?? SESSION_IDLE_MS,
         failed: failed.signal,
+        release: () => {
+          if (kept === null || !run.release()) return false
+          this.#free(child, job, kept)
+          return true
+        },
         isWanted: () => this.#pool.load.waiting > 0,
       })
       this.#sessions.add(session)
@@ -232,6 +282,7 @@ class ChildEngine implements PooledEngine {
 
   async close(): Promise<void> {
     await this.#pool.close()
+    await Promise.all(this.#removals)
   }
 
   /** What is known of the child that this set's statements run in. */
@@ -244,11 +295,17 @@ class ChildEngine implements PooledEngine {
   }
 
   #keptOutput(job: EngineJob, child: EngineChild, kept: KeptChild): KeptOutput {
-    const free = () => {
-      if (kept.goesOn()) this.#pool.giveBack(child, job.tenant ?? null, kept.set)
-      else child.kill()
-    }
-    return { mark: Buffer.from(kept.mark, 'base64'), free }
+    return { mark: Buffer.from(kept.mark, 'base64'), free: () => this.#free(child, job, kept) }
+  }
+
+  #free(child: EngineChild, job: EngineJob, kept: KeptChild): void {
+    if (kept.goesOn()) this.#pool.giveBack(child, job.tenant ?? null, kept.set)
+    else child.kill()
+  }
+
+  #groundsOf(job: EngineJob): Grounds | null {
+    if (this.#tenantFolders === null) return null
+    return groundsOf(job, this.#tenantFolders, this.#accounts?.payerOf(job.tenant ?? null) ?? null)
   }
 
   async #take(
@@ -292,11 +349,20 @@ class ChildEngine implements PooledEngine {
     return job.trust !== 'own' || job.limits.tempBytes === undefined ? null : this.#scratch(child)
   }
 
+  /** One for all jobs of the child. */
+  async #ownScratch(child: EngineChild): Promise<string> {
+    const dir = this.#scratchOf.get(child) ?? (await this.#scratch(child))
+    this.#scratchOf.set(child, dir)
+    return dir
+  }
+
   /** A folder that is gone soon after the child. */
   async #scratch(child: EngineChild): Promise<string> {
     const dir = await this.#spills.make()
     // What cannot be removed now is cleared away by the next runtime.
-    void child.ended.then(() => rm(dir, { recursive: true, force: true })).catch(() => undefined)
+    const removal = child.ended.then(() => rm(dir, { recursive: true, force: true })).catch(() => undefined)
+    this.#removals.add(removal)
+    void removal.then(() => this.#removals.delete(removal))
     return dir
   }
 }
@@ -310,13 +376,6 @@ function lateError(timeoutMs: number, queuedMs: number): SluiceError {
   return busyError('the engine was busy with other statements for most of the time')
 }
 
-interface JobPlace {
-  readonly tempDir: string | null
-  readonly stagingDir: string | null
-  readonly userId: number | null
-  readonly neededWalls: readonly WallName[]
-}
-
 async function openRoom(
   job: EngineJob,
   { tempDir, stagingDir }: Pick<JobPlace, 'tempDir' | 'stagingDir'>,
@@ -325,41 +384,4 @@ async function openRoom(
   if (room === undefined) return null
   const written = [...(job.writeDirs ?? []), ...(stagingDir === null ? [] : [stagingDir])]
   return RoomWatch.open(room, { written, spill: tempDir })
-}
-
-function toChildJob(job: EngineJob, { tempDir, stagingDir, userId, neededWalls }: JobPlace): ChildJob {
-  return {
-    trust: job.trust,
-    tables: job.tables ?? [],
-    csvInput: job.csvInput ? { name: job.csvInput.name, columns: job.csvInput.columns } : null,
-    steps: toWireSteps(job.steps),
-    output: toWireOutput(job.output, stagingDir),
-    readPaths: job.readPaths ?? [],
-    writeDirs: job.writeDirs ?? [],
-    neededWalls,
-    limits: limitsOf(job),
-    tempDir,
-    userId,
-    stays: false,
-    mark: null,
-  }
-}
-
-/** For a child that has the job's tables. */
-function toStatement(job: EngineJob): ToChild {
-  return {
-    kind: 'statement',
-    statement: { output: toWireOutput(job.output, null) as WireStreamOutput, limits: limitsOf(job) },
-  }
-}
-
-function limitsOf({ limits: { room: _, ...limits } }: EngineJob): ChildJob['limits'] {
-  return limits
-}
-
-function toWireOutput(output: EngineOutput | undefined, stagingDir: string | null): WireOutput | null {
-  if (!output) return null
-  const parameters = (output.parameters ?? []).map(toWire)
-  if (output.kind !== 'parquet-files') return { ...output, parameters }
-  return { ...output, parameters, dir: stagingDir ?? output.dir }
 }

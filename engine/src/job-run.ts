@@ -33,6 +33,8 @@ export interface JobHooks {
   readonly stays?: (ended: unknown) => void
   /** The child may take another job once this one's output has been read to its end. */
   readonly kept?: KeptOutput
+  /** Without a streamed output: the child may take another job. Called once this one is done; never for one that failed. */
+  readonly frees?: () => void
 }
 
 export interface KeptOutput {
@@ -100,6 +102,8 @@ export class JobRun {
     const excess = await room?.check()
     if (excess) throw excess
     const files = await this.#hooks.keep(done.files)
+    const { frees } = this.#hooks
+    if (frees !== undefined && this.release()) frees()
     const summary = { rows: done.rows, bytes: 0, truncated: false }
     const inspected = {
       ...(textColumns === undefined ? {} : { textColumns }),
@@ -230,10 +234,18 @@ export class JobRun {
     this.#hooks.kept.free()
   }
 
+  /** From now on nothing that would end this job ends its child. False where something has ended it already. */
+  release(): boolean {
+    if (this.#failure !== null || !this.#child.alive) return false
+    this.#stop.abort()
+    return true
+  }
+
   /** The child has nothing more to do, unless it stays: then it is watched on. What it wrote stays in the pipe, which ends with the child. */
   #complete(message: Done): void {
     this.#settled.abort()
-    if (this.#hooks.stays === undefined && this.#hooks.kept === undefined) {
+    const { stays, kept, frees } = this.#hooks
+    if (stays === undefined && kept === undefined && frees === undefined) {
       this.#stop.abort()
       this.#child.kill()
     }

@@ -1,4 +1,5 @@
 import type { Value } from '@sluice/sdk'
+import type { Grounds } from './grounds.ts'
 import type { KeyedParts } from './guard/keyed-parts.ts'
 import type {
   CsvInput,
@@ -81,6 +82,11 @@ export interface ChildJob {
   readonly limits: Omit<EngineLimits, 'room'>
   /** Of an own job: it takes requests when its job is done, and writes their outputs into `tempDir`. */
   readonly stays: boolean
+  /**
+   * Of an own job: all that the child may open for as long as it lives, besides `tempDir`. When the job is done it takes another one
+   * with the same.
+   */
+  readonly grounds: Pick<Grounds, 'readTrees' | 'writeTrees'> | null
   /** Of a tenant's: it takes statements when its job is done, and writes this behind each output. In base64. */
   readonly mark: string | null
   /** Where an own job spills; null where nothing may be spilled. */

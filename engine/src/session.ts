@@ -18,6 +18,8 @@ export interface SessionPlace {
   readonly idleMs: number
   /** Aborted with the reason where the child was ended: by its caller, for its memory, or by a crash. */
   readonly failed: AbortSignal
+  /** Lets the child go on without the session. False where it is to end. */
+  release(): boolean
   /** Whether others wait for a child. */
   isWanted(): boolean
 }
@@ -26,6 +28,7 @@ export class ChildSession implements EngineSession {
   readonly results: readonly StepResult[]
   readonly #place: SessionPlace
   readonly #end = new AbortController()
+  readonly #ended = Promise.withResolvers<void>()
   #last: Promise<void> = Promise.resolve()
   #asked = 0
   #pending = 0
@@ -46,7 +49,7 @@ export class ChildSession implements EngineSession {
   }
 
   get ended(): Promise<unknown> {
-    return this.#place.child.ended
+    return this.#ended.promise
   }
 
   run(request: SessionRequest): Promise<EngineRun> {
@@ -63,12 +66,13 @@ export class ChildSession implements EngineSession {
 
   /** Ends it where it has nothing to do: others want its place. */
   giveWay(): void {
-    if (this.#pending === 0) this.#finish(cancelledError(null))
+    if (this.#pending === 0) this.#leave()
   }
 
   async close(): Promise<void> {
-    this.#finish(cancelledError(null))
-    await this.#place.child.ended
+    if (this.#pending === 0) this.#leave()
+    else this.#finish(cancelledError(null))
+    await this.#ended.promise
   }
 
   async #run({ tables, steps, output }: SessionRequest): Promise<EngineRun> {
@@ -115,15 +119,26 @@ export class ChildSession implements EngineSession {
 
   #wait(): void {
     if (!this.isOpen) return
-    this.#idle = setTimeout(() => this.#finish(cancelledError(null)), this.#place.idleMs).unref()
+    this.#idle = setTimeout(() => this.#leave(), this.#place.idleMs).unref()
+  }
+
+  /** With nothing under way: the child may go on with something else. */
+  #leave(): void {
+    this.#finish(cancelledError(null), this.isOpen && this.#place.release())
   }
 
   /** The first reason is the one that is told. */
-  #finish(reason: unknown): void {
+  #finish(reason: unknown, isReleased = false): void {
     if (!this.isOpen) return
     if (this.#idle !== null) clearTimeout(this.#idle)
     this.#end.abort(reason)
-    this.#place.child.kill()
+    const { child } = this.#place
+    if (isReleased) {
+      this.#ended.resolve()
+      return
+    }
+    void child.ended.then(() => this.#ended.resolve())
+    child.kill()
   }
 }
 

@@ -189,9 +189,10 @@ export class Lake {
    * as `write` does. May be repeated, unless its job has an input that streams.
    */
   async merge(request: MergeRequest, signal: AbortSignal): Promise<ChangedFiles> {
-    const workspace = await this.#options.store.workspace()
+    const { store, catalog } = this.#options
+    const workspace = await store.workspace(catalog.layout.bucketOf(request.base.ref.warehouse))
     try {
-      const context = { store: this.#options.store, engine: this.#options.engine, dir: workspace.dir }
+      const context = { store, engine: this.#options.engine, dir: workspace.dir }
       return await this.#changed(await planMerge(context, request, signal), signal)
     } finally {
       await workspace.dispose()

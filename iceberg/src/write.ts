@@ -136,7 +136,7 @@ export async function writeData(
   for (const [at, target] of targets.entries()) {
     await context.leases.leaseWrite(target.ref, leases[at] as string, job.limits.timeoutMs + LEASE_AFTER_JOB_MS)
   }
-  const workspace = await context.store.workspace()
+  const workspace = await context.store.workspace(context.layout.bucketOf((targets[0] as WriteTarget).ref.warehouse))
   try {
     const requests = targets.map((target, at) => dataRequest(target, plans[at] as TablePlan, workspace.dir))
     const own = (job.steps ?? []).filter((step) => step.rows === 'collect').length

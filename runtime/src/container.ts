@@ -33,6 +33,7 @@ import { pushPlugin } from './ingestion/push/plugin.ts'
 import type { SourceReaders } from './ingestion/source-readers.ts'
 import { ExportFiles } from './lake/export-files.ts'
 import { registryCatalog, storeAddresses } from './lake/registry-catalog.ts'
+import { scratchOfTenants } from './lake/tenant-layout.ts'
 import { parsingIn } from './manifest/parsing.ts'
 import type { ChangeSpools } from './materializer/change-spools.ts'
 import { cpuMetrics, slotMetrics } from './metrics/engine.ts'
@@ -97,8 +98,15 @@ export async function assemble(
   })
   await migrate(migrating, MIGRATIONS, { onNewer: (newer) => tellNewer(newer, logger) }).finally(() => migrating.end())
   const scratchDirectory = join(config.data_dir, 'scratch')
-  await rm(scratchDirectory, { recursive: true, force: true })
-  await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
+  await lifecycle.start(
+    'the scratch folder',
+    async () => {
+      await rm(scratchDirectory, { recursive: true, force: true })
+      await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
+    },
+    // Empty by now, but for the folders themselves.
+    () => rm(scratchOfTenants(scratchDirectory), { recursive: true, force: true }),
+  )
   const accounts = new CpuAccounts({ ledger: cpuLedger(pool, config), logger, onUsed: cpuMetrics(metrics) })
   await lifecycle.start(
     'the accounts of CPU time',

@@ -25,6 +25,8 @@ flushCompileCache()
 for (const name of Object.keys(process.env)) delete process.env[name]
 // Each waits for the one before. It settles always: failures are answered instead of being thrown.
 let last: Promise<ChildJob | null> = Promise.resolve(null)
+/** What the walls leave open; null: they are not up yet. */
+let openFor: Pick<ChildJob, 'grounds'> | null = null
 process.on('message', (message: ToChild) => {
   last = last.then((job) => {
     if (message.kind === 'job') return serve(message.job)
@@ -36,17 +38,28 @@ send({ kind: 'ready' })
 /** The job as it stands behind the walls; null where it failed. */
 async function serve(job: ChildJob): Promise<ChildJob | null> {
   try {
+    if (openFor !== null) return await serveNext(openFor, job)
+    openFor = job
     const { job: walled, walls } = await putUpWalls(job, native)
     if (job.trust === 'tenant') {
       send({ kind: 'walls', walls })
       requireWalls(walls, job.neededWalls)
     }
-    await runJob(connection, walled, send)
+    await runJob(connection, walled, send, { isFirst: true })
     return walled
   } catch (error) {
     send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })
     return null
   }
+}
+
+/** Another own job over the same folders. */
+async function serveNext({ grounds }: Pick<ChildJob, 'grounds'>, job: ChildJob): Promise<ChildJob> {
+  const isSame = grounds !== null && JSON.stringify(job.grounds) === JSON.stringify(grounds)
+  if (!isSame || job.trust !== 'own')
+    throw new Error('an engine process was given a job over other folders than its own')
+  await runJob(connection, job, send, { isFirst: false })
+  return job
 }
 
 /** Another statement of a tenant's, who has the same tables; null where it failed, as the parent ends this process then. */

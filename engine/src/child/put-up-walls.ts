@@ -28,10 +28,14 @@ export async function putUpWalls(job: ChildJob, native: Native | null): Promise<
 
 /** The files and folders that stay open; temporary and output folders can be written. */
 function paths(job: ChildJob): OpenPaths {
+  const temp = job.tempDir === null ? [] : [job.tempDir]
+  if (job.grounds !== null) {
+    return { files: [], readTrees: job.grounds.readTrees, writeTrees: [...job.grounds.writeTrees, ...temp] }
+  }
   const output = job.output?.kind === 'parquet-files' ? [job.output.dir] : []
   return {
     files: job.tables.flatMap((table) => filesOf(table)),
     readTrees: job.readPaths,
-    writeTrees: [...job.writeDirs, ...output, ...(job.tempDir === null ? [] : [job.tempDir])],
+    writeTrees: [...job.writeDirs, ...output, ...temp],
   }
 }

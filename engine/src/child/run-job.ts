@@ -25,14 +25,44 @@ import { GuardedTexts } from './guarded-texts.ts'
 import { inspect } from './inspect.ts'
 import { writeMark, writeOutput, writeOutputFile } from './output.ts'
 import { openRelations, replaceRelations } from './relations.ts'
-import { lockSettings } from './settings.ts'
+import { changeThreads, lockSettings } from './settings.ts'
 
 type Send = (message: FromChild) => void
 
 /** Runs the job's statements in order and says what came of them. The parent ends this process afterwards. */
-export async function runJob(connection: DuckDBConnection, job: ChildJob, send: Send): Promise<void> {
-  await openRelations(connection, job)
-  await lockSettings(connection, job)
+export async function runJob(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  send: Send,
+  { isFirst }: { readonly isFirst: boolean },
+): Promise<void> {
+  if (job.grounds === null) {
+    await openRelations(connection, job)
+    await lockSettings(connection, job)
+    return runSteps(connection, job, send)
+  }
+  await (isFirst ? lockSettings : changeThreads)(connection, job)
+  const sent = await leavingNothing(connection, async () => {
+    const messages: FromChild[] = []
+    await openRelations(connection, job)
+    await runSteps(connection, job, (message) => messages.push(message))
+    return messages
+  })
+  // Who is told that the job is done may send another one.
+  for (const message of sent) send(message)
+}
+
+/** What is made beside files is gone with the transaction: views, tables, macros. */
+async function leavingNothing<T>(connection: DuckDBConnection, work: () => Promise<T>): Promise<T> {
+  await execute(connection, 'BEGIN TRANSACTION')
+  try {
+    return await work()
+  } finally {
+    await execute(connection, 'ROLLBACK')
+  }
+}
+
+async function runSteps(connection: DuckDBConnection, job: ChildJob, send: Send): Promise<void> {
   const results: WireResult[] = []
   let isStopped = false
   for (const step of job.steps) {
@@ -88,11 +118,14 @@ export async function runStatement(
 }
 
 /** Answers one request of a session, whose job `runJob` has done. */
-export async function runRequest(
-  connection: DuckDBConnection,
-  job: ChildJob,
-  request: ChildRequest,
-): Promise<Extract<FromChild, { kind: 'answered' }>> {
+export function runRequest(connection: DuckDBConnection, job: ChildJob, request: ChildRequest): Promise<Answered> {
+  const answered = () => answerRequest(connection, job, request)
+  return job.grounds === null ? answered() : leavingNothing(connection, answered)
+}
+
+type Answered = Extract<FromChild, { kind: 'answered' }>
+
+async function answerRequest(connection: DuckDBConnection, job: ChildJob, request: ChildRequest): Promise<Answered> {
   await replaceRelations(connection, request.tables)
   const results: WireResult[] = []
   for (const step of request.steps) {

@@ -8,7 +8,7 @@ import { descriptorPath } from './relations.ts'
 /** DuckDB's own count leaves out strings, lists and its work areas; the rest of the limit is for those. */
 const BUFFER_SHARE = 0.8
 
-/** Fits the instance to the job and makes its settings final. */
+/** Fits the instance to the job and makes its settings final, but for the threads of a child that takes more own jobs. */
 export async function lockSettings(connection: DuckDBConnection, job: ChildJob): Promise<void> {
   const settings = [
     "TimeZone = 'UTC'",
@@ -19,12 +19,18 @@ export async function lockSettings(connection: DuckDBConnection, job: ChildJob):
     `allowed_paths = [${allowedFiles(job).map(quoteText).join(', ')}]`,
     `allowed_directories = [${allowedDirs(job).map(quoteText).join(', ')}]`,
     'enable_external_access = false',
-    'lock_configuration = true',
+    ...(job.grounds === null ? ['lock_configuration = true'] : []),
   ]
   for (const setting of settings) await execute(connection, `SET ${setting}`)
 }
 
+/** For another own job over the same folders. */
+export async function changeThreads(connection: DuckDBConnection, job: ChildJob): Promise<void> {
+  await execute(connection, `SET threads = ${job.limits.threads}`)
+}
+
 function allowedFiles(job: ChildJob): string[] {
+  if (job.grounds !== null) return [descriptorPath(INPUT_FD)]
   const files = job.tables.flatMap(filesOf)
   // The folder itself too: DuckDB looks at it before it writes into it.
   return [...files, ...writtenDirs(job), ...job.readPaths, descriptorPath(INPUT_FD), descriptorPath(OUTPUT_FD)]
@@ -32,6 +38,7 @@ function allowedFiles(job: ChildJob): string[] {
 
 function allowedDirs(job: ChildJob): string[] {
   const spill = job.tempDir === null ? [] : [job.tempDir]
+  if (job.grounds !== null) return [...job.grounds.readTrees, ...job.grounds.writeTrees, ...spill]
   return [...job.readPaths, ...job.writeDirs, ...writtenDirs(job), ...spill]
 }
 

@@ -173,5 +173,6 @@ function tenantJob(file: string): ChildJob {
     userId: isRoot ? USER_ID : null,
     stays: false,
     mark: null,
+    grounds: null,
   }
 }

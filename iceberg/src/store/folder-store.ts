@@ -15,7 +15,7 @@ import {
   stat,
   unlink,
 } from 'node:fs/promises'
-import { dirname, join, resolve, sep } from 'node:path'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { SluiceError } from '@sluice/sdk'
 import {
@@ -43,6 +43,11 @@ export class FolderStore implements ObjectStore {
 
   constructor(root: string) {
     this.#root = resolve(root)
+  }
+
+  /** Where buckets have their files, and their workspaces: each in a folder of its name. */
+  static foldersOf(root: string): { readonly files: string; readonly workspaces: string } {
+    return { files: resolve(root), workspaces: join(resolve(root), WORK) }
   }
 
   async ensureBucket(bucket: string): Promise<void> {
@@ -171,8 +176,8 @@ export class FolderStore implements ObjectStore {
     return join(this.#root, ...path.split('/'))
   }
 
-  async workspace(): Promise<Workspace> {
-    const dir = join(this.#root, WORK, randomUUID())
+  async workspace(bucket: string): Promise<Workspace> {
+    const dir = join(this.#root, WORK, basename(this.localPath(bucket)), randomUUID())
     await mkdir(dir, { recursive: true, mode: 0o700 })
     return { dir, dispose: () => rm(dir, { recursive: true, force: true }) }
   }

@@ -107,7 +107,7 @@ export function testObjectStore(open: () => ContractStore): void {
 
   test('adopt takes the file over, and never over another', async () => {
     const at = path()
-    const workspace = await open().store.workspace()
+    const workspace = await open().store.workspace(open().bucket)
     const local = join(workspace.dir, 'data.parquet')
     const body = randomBytes(open().largeBytes)
     await writeFile(local, body)

@@ -46,8 +46,11 @@ export interface ObjectStore {
   /** The absolute file that holds the path, for stores on this machine's disk. Does no I/O. */
   localPath?(path: string): string
 
-  /** A new empty folder on this machine, from which `adopt` is cheap. The caller calls `dispose`. */
-  workspace(): Promise<Workspace>
+  /**
+   * A new empty folder on this machine, from which `adopt` is cheap: beside others of that bucket's and no other's. The caller
+   * calls `dispose`.
+   */
+  workspace(bucket: string): Promise<Workspace>
 }
 
 export interface Workspace {

@@ -66,7 +66,7 @@ describe('copies for engines', () => {
   })
 
   test('an adopted file is its own copy', async () => {
-    const workspace = await store.workspace()
+    const workspace = await store.workspace(bucket)
     await writeFile(join(workspace.dir, 'x'), 'rows')
     await store.adopt(join(workspace.dir, 'x'), `${bucket}/adopted`)
     assert.ok(await isThere(`${bucket}/adopted`))

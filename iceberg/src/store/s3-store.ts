@@ -60,10 +60,15 @@ export class S3Store implements ObjectStore {
     this.#options = options
     this.#s3 = openClient(options)
     this.cache = new ObjectCache({
-      dir: join(options.cacheDir, 'objects'),
+      dir: S3Store.foldersOf(options.cacheDir).files,
       maxBytes: options.maxCacheBytes,
       fetch: (path, file, signal) => this.#download(path, file, signal),
     })
+  }
+
+  /** Where buckets have copies of their files, and their workspaces: each in a folder of its name. */
+  static foldersOf(cacheDir: string): { readonly files: string; readonly workspaces: string } {
+    return { files: join(cacheDir, 'objects'), workspaces: join(cacheDir, 'work') }
   }
 
   async ensureBucket(bucket: string): Promise<void> {
@@ -219,8 +224,8 @@ export class S3Store implements ObjectStore {
     return this.cache.fileOf(this.#checked(path))
   }
 
-  async workspace(): Promise<Workspace> {
-    const dir = join(this.#options.cacheDir, 'work', randomUUID())
+  async workspace(bucket: string): Promise<Workspace> {
+    const dir = join(S3Store.foldersOf(this.#options.cacheDir).workspaces, this.#checked(bucket), randomUUID())
     await mkdir(dir, { recursive: true, mode: 0o700 })
     return { dir, dispose: () => rm(dir, { recursive: true, force: true }) }
   }

@@ -10,6 +10,7 @@ import { SourceReaders } from '../ingestion/source-readers.ts'
 import { ParseThreads } from '../parsing/parse-threads.ts'
 import type { CpuAccounts, CpuLedger } from '../registry/cpu-accounts.ts'
 import { chargeCpu, spentBudgets } from '../registry/cpu-budgets.ts'
+import { tenantFolders } from './storage.ts'
 
 const MB = 1024 * 1024
 
@@ -42,6 +43,7 @@ export async function openEngine(
   })
   return createEngine({
     scratchDir,
+    tenantFolders: tenantFolders(config, scratchDir),
     codeCacheDir,
     ...(childBundle === undefined ? {} : { childBundle }),
     maxChildren: processes,

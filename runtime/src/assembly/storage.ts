@@ -3,13 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Engine } from '@sluice/engine'
+import type { Engine, TenantFolders } from '@sluice/engine'
 import { FolderStore, type ObjectStore, S3Store, withObjects } from '@sluice/iceberg'
 import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import type { Config } from '../config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
 import { type KeptServer, startKeptServer } from '../database/kept-server.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
+import { scratchOfTenants } from '../lake/tenant-layout.ts'
 
 export interface Databases {
   readonly registry: DatabaseAddress
@@ -58,6 +59,18 @@ function configuredLogins(urls: Omit<Config['database'], 'registry_url'>): Datab
   })
 }
 
+const lakeFolder = ({ data_dir: dataDirectory }: Config) => join(dataDirectory, 'lake')
+const lakeCacheFolder = ({ data_dir: dataDirectory }: Config) => join(dataDirectory, 'lake-cache')
+
+/** What of this machine's disk each tenant has for itself. */
+export function tenantFolders(config: Config, scratchDirectory: string): TenantFolders {
+  const { files, workspaces } =
+    config.object_store.type === 'folder'
+      ? FolderStore.foldersOf(lakeFolder(config))
+      : S3Store.foldersOf(lakeCacheFolder(config))
+  return { read: [files], written: [workspaces, scratchOfTenants(scratchDirectory)] }
+}
+
 export interface OpenedObjectStore {
   readonly store: ObjectStore
   /** The engine for jobs that read the store's files. */
@@ -77,7 +90,7 @@ const MB = 1024 * 1024
 export async function openObjectStore(config: Config, addresses: readonly string[]): Promise<OpenedObjectStore> {
   const { object_store: chosen } = config
   if (chosen.type === 'folder') {
-    const store = new FolderStore(join(config.data_dir, 'lake'))
+    const store = new FolderStore(lakeFolder(config))
     await store.recover()
     const isMoved = await store.findPlaces(addresses)
     return { store, isMoved, keepPlace: () => store.keepPlace(), engineOver: (engine) => engine, close: () => {} }
@@ -92,7 +105,7 @@ export async function openObjectStore(config: Config, addresses: readonly string
     deadlineMs: chosen.deadline_ms,
     attemptMs: chosen.attempt_ms,
     partBytes: chosen.part_mb * MB,
-    cacheDir: join(config.data_dir, 'lake-cache'),
+    cacheDir: lakeCacheFolder(config),
     maxCacheBytes: chosen.cache_mb * MB,
   })
   await store.recover()

@@ -3,8 +3,7 @@
  * committed for all at once, with the position, and only then acknowledged. A table that cannot take what came is read
  * whole by the next run, and holds up no other.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import type {
   ChangePosition,
   ChangeSource,
@@ -16,6 +15,7 @@ import type {
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
+import { newTenantScratch } from '../lake/tenant-layout.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import { isLoggedAsUsed } from '../materializer/raw-summary.ts'
 import { backfillsOf, beginBackfills } from '../registry/backfills.ts'
@@ -369,7 +369,7 @@ async function nextPiece(
 ): Promise<Piece & { readonly dir: string }> {
   const streams = told.map((one) => ({ ...streamOf(one), ...(one.marks ? { marks: true } : {}) }))
   const readAt = await databaseNow(deps.pool)
-  const dir = await mkdtemp(join(deps.scratchDirectory, 'log-'))
+  const dir = await newTenantScratch(deps.scratchDirectory, run.connection.tenant, 'log-')
   try {
     const spool = new ChangeSpool(dir, streams, await deps.checkStorage(run.connection.tenant))
     let isLast = true

@@ -1,4 +1,6 @@
 /** Where tenants' tables lie: each tenant is a warehouse, in a bucket of its own. */
+import { mkdir, mkdtemp } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Layout } from '@sluice/iceberg'
 
 /** The namespace of each tenant for plain tables, which outside engines may make and change. No product can have it. */
@@ -20,4 +22,21 @@ export const TENANT_LAYOUT: Layout = {
   bucketOf: bucketName,
   folderOf: (tenant) => `${bucketName(tenant)}/${tenant}`,
   canRename: (namespace) => namespace === SANDBOX,
+}
+
+/**
+ * Where jobs over a tenant's files write meanwhile. A process of the engine that stays for a tenant's jobs may open this folder, and
+ * no other tenant's.
+ */
+export const tenantScratch = (scratchDirectory: string, tenant: string): string =>
+  join(scratchOfTenants(scratchDirectory), bucketName(tenant))
+
+/** Holds those of all tenants, and nothing else. */
+export const scratchOfTenants = (scratchDirectory: string): string => join(scratchDirectory, 'tenants')
+
+/** A new empty folder there; the caller removes it. */
+export async function newTenantScratch(scratchDirectory: string, tenant: string, prefix: string): Promise<string> {
+  const folder = tenantScratch(scratchDirectory, tenant)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  return mkdtemp(join(folder, prefix))
 }

@@ -18,6 +18,7 @@ import type {
 import { SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { FaultPoint } from '../fault-points.ts'
+import { tenantScratch } from '../lake/tenant-layout.ts'
 import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
 import type { Learned } from '../quality/teaching.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
@@ -122,7 +123,8 @@ export class QualityBlocked extends SluiceError {
 }
 
 export async function prepare(request: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
-  const directory = join(deps.scratchDirectory, `run-${request.runId}-${request.product}-${request.epoch}`)
+  const { tenant, runId, product, epoch } = request
+  const directory = join(tenantScratch(deps.scratchDirectory, tenant), `run-${runId}-${product}-${epoch}`)
   await rm(directory, { recursive: true, force: true })
   await mkdir(directory, { recursive: true, mode: 0o700 })
   try {

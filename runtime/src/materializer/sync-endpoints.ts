@@ -3,6 +3,7 @@ import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
+import { tenantScratch } from '../lake/tenant-layout.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { plannedStores, type RecordedError, recordedError } from '../registry/deployments.ts'
@@ -139,7 +140,8 @@ async function syncCopies(
     )
     return [...new Set(found.flatMap((epoch) => (epoch ? [epoch.state] : [])))]
   }
-  const changes = new ChangeSets(deps, likely)
+  const scratchDirectory = tenantScratch(deps.scratchDirectory, product.tenant)
+  const changes = new ChangeSets({ ...deps, scratchDirectory }, likely)
   await Promise.all(
     wanted.map(async ({ endpoint, plan, known }, index) => {
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }

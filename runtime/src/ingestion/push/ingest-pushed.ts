@@ -3,11 +3,11 @@
  * registry in the transaction that moves the table's pointer. So whatever dies, a row is in one of the two, and in one alone.
  * A table that cannot take its rows keeps them waiting, and holds up no other.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
+import { newTenantScratch } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import { expiredByCommit } from '../../materializer/expirable-snapshots.ts'
 import { rawTable } from '../../materializer/inputs.ts'
@@ -70,9 +70,9 @@ interface Taking {
 }
 
 async function ingestTable(taking: Taking): Promise<void> {
-  const { table, hooks, deps, startedMs } = taking
+  const { run, table, hooks, deps, startedMs } = taking
   for (;;) {
-    const dir = await mkdtemp(join(deps.scratchDirectory, 'pushed-'))
+    const dir = await newTenantScratch(deps.scratchDirectory, run.connection.tenant, 'pushed-')
     try {
       const piece = await nextPiece(taking, dir)
       await deps.faultPoint('push.spooled')

@@ -2,12 +2,13 @@
  * Rows of one table that were put aside, tried again: judged by the columns of today, merged where none is newer, and gone from
  * the quarantine in the transaction that moves the table's pointer. So whatever dies, a row is in one of the two, and in one alone.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { engineTable, hasMarks, MARKS, type Scan, type StagedCommit, type TableState } from '@sluice/iceberg'
 import type { Column, Connector, DiscoveredTable, TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
+import { newTenantScratch } from '../../lake/tenant-layout.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { faultsSummary, ROWS_REJECTED } from '../../materializer/raw-summary.ts'
 import { checkSource, isOfSource } from '../../registry/connections.ts'
@@ -147,7 +148,7 @@ async function merge(
 ): Promise<Merged> {
   const { signal } = run
   const { mode, base, scan, schema } = target
-  const dir = await mkdtemp(join(deps.scratchDirectory, 'replay-'))
+  const dir = await newTenantScratch(deps.scratchDirectory, run.connection.tenant, 'replay-')
   const keys = mode.deletes === 'key_sweep' ? await keysOf(connector, table, mode, schema, signal) : null
   try {
     const file = join(dir, 'rows.csv')
