@@ -31,6 +31,7 @@ export class ChildPrograms implements ProgramStarter {
     this.#last = program
     for (let knocks = this.#early.get(program) ?? 0; knocks > 0; knocks -= 1) gate.knock()
     this.#early.delete(program)
+    // One that has ended need not be stopped.
     const stop = () => void this.#line.ask({ what: 'program-stop', program }).catch(() => undefined)
     signal.addEventListener('abort', stop, { once: true })
     // What broke it is told by its end.
@@ -42,6 +43,7 @@ export class ChildPrograms implements ProgramStarter {
       this.#gates.delete(program)
       return { ...(end as Omit<ProgramEnd, 'addressRefused'>), addressRefused: gate.hasRefused }
     })
+    // Told to who waits for it, which a caller that has stopped does not.
     ended.catch(() => undefined)
     return { output, ended, stop }
   }

@@ -111,6 +111,7 @@ export class RunningProgram {
       this.#process.once('exit', (code, by) => over(`it ended with ${code ?? by}`))
     })
     this.#onStart = () => clearTimeout(late)
+    // Told to who asks for it, if anybody does.
     this.ended.catch(() => undefined)
   }
 
