@@ -1,4 +1,4 @@
-"""A source of the protocol that does what its config says: a world in a file of its folder, or harm."""
+"""A source of the protocol that does the harm which its config names, where it is asked to read."""
 import json
 import os
 import socket
@@ -76,35 +76,6 @@ MESSAGES = {
 }
 
 
-def read_rows(rows, fails_after=None, delay=0):
-    """At least once: what has the position's own number comes again, and some rows come twice."""
-    after = -1
-    given = option("--state")
-    if given:
-        for one in json.load(open(given)):
-            after = one["stream"]["stream_state"]["changed"]
-    found = sorted((row for row in rows if row["changed"] >= after), key=lambda row: row["changed"])
-    sent = 0
-    say(**status("STARTED"))
-    for place, row in enumerate(found):
-        say(**record(row))
-        sent += 1
-        if place % 3 == 0:
-            say(**record(row))
-            sent += 1
-        if fails_after is not None and place >= fails_after:
-            os._exit(1)
-        if place % 4 == 3:
-            say(**state({"changed": row["changed"]}, sourceStats={"recordCount": float(sent)}))
-            sent = 0
-        time.sleep(delay)
-    if found:
-        say(**state({"changed": found[-1]["changed"]}, sourceStats={"recordCount": float(sent)}))
-    elif given:
-        say(**state({"changed": after}))
-    say(**status("COMPLETE"))
-
-
 def attempt(action):
     try:
         action()
@@ -174,38 +145,12 @@ def bomb():
 def harm(config):
     what = config["do"]
     secret = config.get("secret", "")
-    name, _, way = what.partition(" ")
-    if name in MESSAGES:
-        text = json.dumps(MESSAGES[name])
-        if way == "cut":
-            raw(text[: len(text) // 2] + "\n")
-        elif way == "open":
-            raw(text[: len(text) // 2])
-        elif way == "hollow":
-            raw(json.dumps({"type": name}) + "\n")
-        elif way == "wrong":
-            raw(json.dumps({"type": name, **{key: [1] for key in MESSAGES[name] if key != "type"}}) + "\n")
-        elif way == "again":
-            for _ in range(3):
-                raw(text + "\n")
-        return
     if what == "endless line":
         while True:
             raw("{" + "x" * 65536)
     if what == "endless log":
         while True:
             say(**MESSAGES["LOG"])
-    if what == "endless rubbish":
-        while True:
-            raw("\0rubbish \xff\n")
-    if what == "huge row":
-        say(**record({"id": 1, "note": "x" * (5 << 20), "changed": 1}))
-    if what == "huge state":
-        say(**state({"changed": 1, "x": "y" * (60 << 10)}))
-    if what == "deep row":
-        raw('{"type":"RECORD","record":{"stream":"t","emitted_at":1,"data":{"id":1,"changed":1,"tags":' + "[" * 100000 + "]" * 100000 + "}}}\n")
-    if what == "silent":
-        time.sleep(3600)
     if what == "memory":
         held = []
         while True:
@@ -222,22 +167,9 @@ def harm(config):
         sys.stderr.write(secret * 1000)
         say(**error("config_error", secret))
         sys.exit(1)
-    if what == "other stream":
-        say(**record({"id": 1, "changed": 1}, stream="others"))
-    if what == "other state":
-        say(**state({"changed": 1}, name="others"))
-    if what == "wrong count":
-        say(**record({"id": 1, "changed": 1}))
-        say(**state({"changed": 1}, sourceStats={"recordCount": 7}))
-    if what == "incomplete":
-        say(**record({"id": 1, "changed": 1}))
-        say(**status("INCOMPLETE"))
     if what == "crash":
         say(**record({"id": 1, "changed": 1}))
         os._exit(3)
-    if what.endswith("_error"):
-        say(**error(what, secret))
-        sys.exit(1)
     if what == "probe":
         probe(config)
 
@@ -251,6 +183,3 @@ elif COMMAND == "check":
     say(**MESSAGES["CONNECTION_STATUS"])
 elif COMMAND == "discover":
     say(**catalog())
-elif COMMAND == "read":
-    world = json.load(open(os.path.join(os.path.dirname(__file__), "world.json")))
-    read_rows(world["rows"], world.get("fails_after"), world.get("delay", 0))
