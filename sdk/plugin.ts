@@ -7,6 +7,7 @@ import type { Capabilities } from './capabilities.ts'
 import type { Connector } from './connector.ts'
 import type { OperationInput } from './declared-operation.ts'
 import type { Host } from './host.ts'
+import type { ProgramStarter } from './programs.ts'
 import type { ReadOperation } from './read-plan.ts'
 import type { Column, TableSchema } from './schema.ts'
 import type { ServingStore } from './store.ts'
@@ -120,6 +121,8 @@ export interface NetworkPolicy {
 
 export interface ConnectorHost extends Pick<Host, 'clock' | 'logger' | 'metrics' | 'randomBytes' | 'faultPoint'> {
   readonly network: NetworkPolicy
+  /** Absent where programs of others cannot be run. */
+  readonly programs?: ProgramStarter
 }
 
 /** What stands under `sluice` in a plugin package's package.json. */

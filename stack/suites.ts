@@ -2,6 +2,7 @@ import type { ServerKind } from './server.ts'
 
 /** A file of `stack/servers`, whose default export it is. */
 export type ServerName =
+  | 'airbyte'
   | 'cassandra'
   | 'dashboards'
   | 'fastavro'
@@ -169,6 +170,14 @@ export const SUITES: readonly Suite[] = [
       'test/stores/hostile-mariadb.stack.test.ts',
     ],
     expectedSeconds: 150,
+  },
+  // Connectors of Airbyte's protocol as programs of others: real ones, and one that means ill.
+  {
+    name: 'airbyte',
+    servers: ['airbyte'],
+    tests: ['plugins/connectors/airbyte/*.stack.test.ts', 'stack/sources/airbyte*.stack.test.ts'],
+    programs: ['python3', 'unshare'],
+    expectedSeconds: 240,
   },
   {
     name: 'cassandra',

@@ -106,6 +106,46 @@ const Kafka = Type.Object(
   { additionalProperties: false, description: 'Where events are carried to. Absent: they stay in the registry.' },
 )
 
+const Programs = Type.Record(
+  Type.String(),
+  Type.Record(
+    Type.String({ pattern: '^[a-z][a-z0-9_-]{0,62}$' }),
+    Type.Object(
+      {
+        command: Type.Array(Type.String({ minLength: 1 }), {
+          minItems: 1,
+          maxItems: 32,
+          description: 'The path of the program, from the root, and words that it is always started with.',
+        }),
+        arguments: Type.Array(Type.String({ minLength: 1 }), {
+          default: [],
+          maxItems: 32,
+          description: 'Words that come after those of the connector.',
+        }),
+        folders: Type.Array(Type.String({ minLength: 1 }), {
+          maxItems: 32,
+          description:
+            'What it may read and run besides the system’s libraries: where it is installed. Others must be able to read them.',
+        }),
+        tenants: Type.Optional(
+          Type.Array(Type.String(), { description: 'Whose connections may use it. Default: everybody’s.' }),
+        ),
+        memory_mb: Type.Integer({
+          default: 1024,
+          minimum: 64,
+          maximum: 65_536,
+          description: 'Of all its processes together.',
+        }),
+      },
+      closed,
+    ),
+  ),
+  {
+    description:
+      'Experimental. Programs of others that connectors may start, behind walls: by type of connector, then by the name that connections use.',
+  },
+)
+
 const OpenLineage = Type.Object(
   {
     url: Type.String({
@@ -386,6 +426,7 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    programs: Type.Optional(Programs),
     events: Type.Object(
       {
         kafka: Type.Optional(Kafka),

@@ -11,6 +11,10 @@ const CREATE_VERSION = 1
 const RULE_PATH_BENEATH = 1
 const O_PATH = 0o10000000
 
+const RULE_NET_PORT = 2
+const CONNECT_TCP = 1n << 1n
+
+const EXECUTE = 1n << 0n
 const WRITE_FILE = 1n << 1n
 const READ_FILE = 1n << 2n
 const READ_DIR = 1n << 3n
@@ -29,12 +33,16 @@ const SCOPES = 0b11n
 
 const READ_TREE = READ_FILE | READ_DIR
 const WRITE_TREE = READ_TREE | WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR | REFER
-const ON_FILES = WRITE_FILE | READ_FILE | TRUNCATE
+const ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 
 export interface OpenPaths {
   readonly files: readonly string[]
   readonly readTrees: readonly string[]
   readonly writeTrees: readonly string[]
+  /** What lies there may be read, and run as a program. */
+  readonly runTrees?: readonly string[]
+  /** Ports that TCP may connect to, at any address. Default: none. */
+  readonly ports?: readonly number[]
 }
 
 export const LANDLOCK_MISSING = 'the kernel has no Landlock'
@@ -72,6 +80,8 @@ export class Landlock {
     for (const file of paths.files) allow(file, READ_FILE)
     for (const tree of paths.readTrees) allow(tree, READ_TREE)
     for (const tree of paths.writeTrees) allow(tree, WRITE_TREE)
+    for (const tree of paths.runTrees ?? []) allow(tree, READ_TREE | EXECUTE)
+    if (version >= 4) for (const port of paths.ports ?? []) allowPort(libc, addRule, ruleset, port)
     return new Landlock(libc, ruleset)
   }
 
@@ -121,6 +131,15 @@ function allowPath(libc: Libc, addRule: NativeFunction, ruleset: number, path: s
   } finally {
     closeSync(descriptor)
   }
+}
+
+/** `struct landlock_net_port_attr`. */
+function allowPort(libc: Libc, addRule: NativeFunction, ruleset: number, port: number): void {
+  const rule = Buffer.alloc(16)
+  rule.writeBigUInt64LE(CONNECT_TCP, 0)
+  rule.writeBigUInt64LE(BigInt(port), 8)
+  if (Number(addRule(ADD_RULE, ruleset, RULE_NET_PORT, rule, 0)) === 0) return
+  throw new Error(`a Landlock rule was refused: errno ${libc.errno()}`)
 }
 
 /** True where opening that file for reading is refused. */

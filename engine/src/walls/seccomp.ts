@@ -199,6 +199,59 @@ function filterProgram(architecture: Architecture, pid: number, more: readonly S
   return program
 }
 
+/** A program of others may start others, and talk within a network that is its own. */
+const ALLOWED_TO_PROGRAMS: ReadonlySet<string> = new Set(
+  'accept accept4 bind connect execve fork link linkat listen setgid setgroups setuid socket socketpair vfork'.split(
+    ' ',
+  ),
+)
+const SOCKET = [41, 198] as const
+const SOCKETPAIR = [53, 199] as const
+const SECOND_ARGUMENT = 24
+const MASK = 0x54
+const AF_UNIX = 1
+const AF_INET = 2
+const AF_INET6 = 10
+const SOCK_STREAM = 1
+const SOCK_TYPES = 0xf
+/** CLONE_NEW…, all of them: no room of its own, in which it had rights. */
+const CLONE_ROOMS = 0x7e020080
+
+/**
+ * Sockets of the internet alone: one of the file system, or of the machine below this one, is in no network of ours.
+ * A pair of sockets is a pipe, unless it can name a peer.
+ */
+function programFilter(architecture: Architecture): Instruction[] {
+  const { index } = architecture
+  const program: Instruction[] = [...filterStart(architecture), [JUMP_EQUAL, 0, 1, architecture.clone3], refuse(ENOSYS)]
+  for (const [name, numbers] of Object.entries(DENIED)) {
+    const number = numbers[index]
+    if (number !== null && !ALLOWED_TO_PROGRAMS.has(name)) program.push([JUMP_EQUAL, 0, 1, number], refuse(EPERM))
+  }
+  program.push(
+    [JUMP_EQUAL, 0, 5, SOCKET[index]],
+    [LOAD, 0, 0, FIRST_ARGUMENT],
+    [JUMP_EQUAL, 2, 0, AF_INET],
+    [JUMP_EQUAL, 1, 0, AF_INET6],
+    refuse(EPERM),
+    [RETURN, 0, 0, ALLOW],
+    [JUMP_EQUAL, 0, 7, SOCKETPAIR[index]],
+    [LOAD, 0, 0, FIRST_ARGUMENT],
+    [JUMP_EQUAL, 0, 4, AF_UNIX],
+    [LOAD, 0, 0, SECOND_ARGUMENT],
+    [MASK, 0, 0, SOCK_TYPES],
+    [JUMP_EQUAL, 0, 1, SOCK_STREAM],
+    [RETURN, 0, 0, ALLOW],
+    refuse(EPERM),
+    [JUMP_EQUAL, 0, 3, architecture.clone],
+    [LOAD, 0, 0, FIRST_ARGUMENT],
+    [JUMP_SET, 0, 1, CLONE_ROOMS],
+    refuse(EPERM),
+    [RETURN, 0, 0, ALLOW],
+  )
+  return program
+}
+
 const SET_MODE_FILTER = 1
 const GET_ACTION_AVAILABLE = 2
 
@@ -219,7 +272,12 @@ export function refuseSystemCalls(libc: Libc, more: readonly SystemCall[] = []):
   putFilter(libc, (architecture) => filterProgram(architecture, process.pid, more))
 }
 
-/** As above, and nothing but making an io_uring. Other filters may follow. */
+/** As above, for a program of others that this process is about to become: processes and sockets of its own network are let through. */
+export function refuseProgramCalls(libc: Libc): void {
+  putFilter(libc, programFilter)
+}
+
+/** As `refuseSystemCalls`, and nothing but making an io_uring. Other filters may follow. */
 export function refuseRings(libc: Libc): void {
   refuseAlone(libc, ({ index }) => DENIED['io_uring_setup']?.[index] ?? -1, EPERM)
 }

@@ -6,6 +6,7 @@ import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { Config } from '../config.ts'
 import { FolderRules } from '../ingestion/folder-rules.ts'
+import { ProgramRules } from '../ingestion/programs/program-rules.ts'
 import { SourceReaders } from '../ingestion/source-readers.ts'
 import { ParseThreads } from '../parsing/parse-threads.ts'
 import type { CpuAccounts, CpuLedger } from '../registry/cpu-accounts.ts'
@@ -80,7 +81,7 @@ export function openThreads(config: Config, logger: Logger): ParseThreads {
 const READERS_BESIDE_RUNS = 4
 
 export function openSources(config: Config, accounts: CpuAccounts, neededWalls: readonly WallName[]): SourceReaders {
-  const { data_dir, folders, limits, secrets_dir } = config
+  const { data_dir, folders, limits, programs, secrets_dir } = config
   const privateFolders = [data_dir, secrets_dir, process.cwd()]
   return new SourceReaders({
     maxReaders: limits.workers + limits.followed_connections + READERS_BESIDE_RUNS,
@@ -91,6 +92,7 @@ export function openSources(config: Config, accounts: CpuAccounts, neededWalls: 
     codeCacheDir: codeFolderOf(config),
     privateFolders,
     folders: new FolderRules(folders.allow, [data_dir, secrets_dir]),
+    ...(programs === undefined ? {} : { programs: new ProgramRules(programs, [data_dir, secrets_dir]) }),
     neededWalls,
     accounts,
   })

@@ -101,6 +101,31 @@ export const STORE_CODES = {
     title: 'Table locked at the source',
     remedy: 'Try again when the lock at the source is over.',
   },
+  program_refused: {
+    status: 403,
+    title: 'Program refused',
+    remedy: 'Name a program that the operator allows for the tenant under programs.',
+  },
+  too_many_programs: {
+    status: 429,
+    title: 'Too many programs',
+    remedy: 'Report it to whoever wrote the connector.',
+  },
+  source_config_refused: {
+    status: 422,
+    title: 'Config refused by the connector',
+    remedy: 'Correct config as the connector’s documentation describes.',
+  },
+  source_program_failed: {
+    status: 503,
+    title: 'The connector’s program failed',
+    remedy: 'Try again; if it keeps happening, the operator runs the program by hand with the same config.',
+  },
+  source_unavailable: {
+    status: 503,
+    title: 'Source unavailable',
+    remedy: 'Try again later.',
+  },
   source_login_refused: {
     status: 422,
     title: 'Login refused by the source',

@@ -54,7 +54,7 @@ export class FolderRules {
 }
 
 /** Where a path leads. Of one that is not there, where its nearest folder that is does. */
-function realOf(path: string): string {
+export function realOf(path: string): string {
   const whole = resolve(path)
   try {
     return realpathSync(whole)
@@ -64,7 +64,7 @@ function realOf(path: string): string {
   }
 }
 
-function isWithin(folder: string, other: string): boolean {
+export function isWithin(folder: string, other: string): boolean {
   const path = relative(other, folder)
   return path === '' || (path !== '..' && !path.startsWith('../') && !isAbsolute(path))
 }

@@ -12,6 +12,7 @@ import {
   ERROR_KINDS,
   isLogicalType,
   type LogicalType,
+  type ProgramRequest,
   type ReadEvent,
   SluiceError,
 } from '@sluice/sdk'
@@ -176,9 +177,32 @@ export function checkedQuestion(value: unknown): SourceQuestion {
       return { what: 'connect', address: textIn(question, 'address', MAX_HOST_CHARS), port: portIn(question) }
     case 'fault-point':
       return { what: 'fault-point', name: textIn(question, 'name', MAX_NAME_CHARS) }
+    case 'program':
+      return { what: 'program', request: checkedProgram(question['request']) }
+    case 'program-end':
+    case 'program-stop':
+      return { what: question['what'], program: countIn(question, 'program') }
     default:
       throw new BrokenAnswer('a question is of no known kind')
   }
+}
+
+const MAX_WORDS = 64
+const MAX_FILES = 8
+const FILE_NAME = /^[a-z][a-z0-9_.-]{0,63}$/
+
+function checkedProgram(value: unknown): ProgramRequest {
+  const request = fieldsOf(value, 'a program')
+  const files = Object.entries(fieldsOf(request['files'], 'files'))
+  if (files.length > MAX_FILES || !files.every(([name, text]) => FILE_NAME.test(name) && typeof text === 'string'))
+    throw new BrokenAnswer('the files of a program are none')
+  const words = listIn(request, 'words', MAX_WORDS).map((word) => {
+    if (typeof word === 'string' && word.length <= MAX_NAME_CHARS && !word.includes('\0')) return word
+    const file = nameIn(fieldsOf(word, 'a word'), 'file')
+    if (files.some(([name]) => name === file)) return { file }
+    throw new BrokenAnswer('a word names a file that is not there')
+  })
+  return { program: nameIn(request, 'program'), words, files: Object.fromEntries(files) as Record<string, string> }
 }
 
 /** Those of the contract that a source may cause: none that ends a worker for good. */

@@ -107,6 +107,12 @@ export class SourceChild implements PooledChild {
     }
   }
 
+  /** Hands descriptors over, which stay the caller's to close. Throws where the child takes none. */
+  handOver(descriptors: readonly number[]): void {
+    if (!this.#alive) throw new Error('the process is gone')
+    for (const descriptor of descriptors) this.#descriptors.send(descriptorOf(this.#descriptorLine), descriptor)
+  }
+
   kill(): void {
     if (!this.#alive) return
     this.cpu.look()
@@ -171,7 +177,7 @@ async function* untilClosed(channel: Socket): AsyncGenerator<Uint8Array> {
 }
 
 /** Node has no name for the descriptor under a socket. */
-function descriptorOf(socket: Socket | undefined): number {
+export function descriptorOf(socket: Socket | undefined): number {
   const descriptor = (socket as unknown as { _handle?: { fd?: number } } | undefined)?._handle?.fd
   if (descriptor === undefined || descriptor < 0) throw new Error('the socket has been closed')
   return descriptor

@@ -6,7 +6,7 @@
 
 import type { Wall, WallName } from '@sluice/engine'
 import type { WireError } from '@sluice/engine/wire-error'
-import type { ChangePosition, ChangeStream, ReadRequest } from '@sluice/sdk'
+import type { ChangePosition, ChangeStream, ProgramRequest, ReadRequest } from '@sluice/sdk'
 
 /** In the child. */
 export const CHANNEL_FD = 3
@@ -89,6 +89,8 @@ export type ToSourceChild =
   | { readonly kind: 'abort' }
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'refusal'; readonly id: number; readonly error: WireError }
+  /** A connection that the program has made lies in its gate's line. */
+  | { readonly kind: 'knock'; readonly program: number }
 
 /** What the child wants of the runtime; answered by `answer` or `refusal`. */
 export type SourceQuestion =
@@ -96,6 +98,11 @@ export type SourceQuestion =
   /** Answered by 0 once the socket lies in the descriptor line, else by the system's error number. */
   | { readonly what: 'connect'; readonly address: string; readonly port: number }
   | { readonly what: 'fault-point'; readonly name: string }
+  /** Answered by its number once two descriptors lie in the line: its output, and its gate's line. */
+  | { readonly what: 'program'; readonly request: ProgramRequest }
+  /** Answered once it has ended. */
+  | { readonly what: 'program-end'; readonly program: number }
+  | { readonly what: 'program-stop'; readonly program: number }
 
 export interface ResolvedAddress {
   readonly address: string

@@ -15,6 +15,8 @@ import { UserIds } from '@sluice/engine/user-ids'
 import { type Connector, type ConnectorHost, type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
 import type { CpuAccounts } from '../registry/cpu-accounts.ts'
 import { FolderRules } from './folder-rules.ts'
+import type { ProgramRules } from './programs/program-rules.ts'
+import { Programs } from './programs/programs.ts'
 import { bundleSourceChild } from './source-bundle.ts'
 import { SourceChild, type SourceChildProgram } from './source-child.ts'
 import { readerLate, readersBusy, stopped } from './source-failure.ts'
@@ -29,6 +31,8 @@ export interface SourceReaderOptions extends SessionLimits, CallLimits, Pick<Sou
   readonly privateFolders: readonly string[]
   /** Which folders connections may name. Absent: none. */
   readonly folders?: FolderRules
+  /** Which programs of others connectors may start. Absent: none. */
+  readonly programs?: ProgramRules
   /** Without these nothing is read (`walls_missing`). Default: none. */
   readonly neededWalls?: readonly WallName[]
   /** Whose work it is, and who may have no more of it now. Absent: nothing is counted. */
@@ -48,6 +52,8 @@ interface WalledModule {
   /** Of the machine, as the settings name them; judged anew whenever a process begins. */
   readonly folders: () => readonly string[]
   readonly readsChanges: boolean
+  /** Of connections. */
+  readonly type: string
 }
 
 const DEFAULT_FIRST_USER_ID = 60_900
@@ -91,7 +97,8 @@ export class SourceReaders {
         const known = settings as Readonly<Record<string, unknown>>
         const folders = () => this.#foldersOf(plugin, known, host.tenant ?? null)
         folders()
-        return this.#connector({ module: moduleUrl, codeFolders, folders, readsChanges }, known, host)
+        const { type } = plugin
+        return this.#connector({ module: moduleUrl, codeFolders, folders, readsChanges, type }, known, host)
       },
     }
   }
@@ -128,7 +135,7 @@ export class SourceReaders {
   }
 
   #connector(
-    { module, codeFolders, folders, readsChanges }: WalledModule,
+    { module, codeFolders, folders, readsChanges, type }: WalledModule,
     settings: Readonly<Record<string, unknown>>,
     host: SourceHost,
   ): Connector {
@@ -145,7 +152,8 @@ export class SourceReaders {
       const onWalls = (walls: readonly Wall[]) => {
         this.#walls = [...walls, memoryWatchWall()]
       }
-      return new SourceSession(child, { host, places, limits: this.#options, open, onWalls })
+      const programs = this.#programsFor(type, tenant)
+      return new SourceSession(child, { host, places, limits: this.#options, open, onWalls, programs })
     }
     return new WalledConnector(start, places, this.#options, { readsChanges })
   }
@@ -171,10 +179,24 @@ export class SourceReaders {
     return rules.rootsOf(settingsSchema, settings, tenant).filter((folder) => existsSync(folder))
   }
 
+  #programsFor(type: string, tenant: string | null): Programs | null {
+    const { programs: rules, accounts } = this.#options
+    if (rules === undefined || !rules.knows(type)) return null
+    return new Programs({
+      allowed: (name) => rules.of(type, name, tenant),
+      charge: (seconds) => accounts?.charge(tenant, 'source', seconds),
+      takeUser: (ended) => this.#userUntil(ended),
+    })
+  }
+
   #userFor(child: SourceChild): number | null {
+    return this.#userUntil(child.ended)
+  }
+
+  #userUntil(ended: Promise<unknown>): number | null {
     if (!this.#users) return null
     const userId = this.#users.take()
-    void child.ended.then(() => this.#users?.giveBack(userId))
+    void ended.then(() => this.#users?.giveBack(userId))
     return userId
   }
 }

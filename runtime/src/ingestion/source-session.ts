@@ -3,7 +3,8 @@
 import type { Wall } from '@sluice/engine'
 import { watchMemory } from '@sluice/engine/memory-watch'
 import { toWireError } from '@sluice/engine/wire-error'
-import { type ConnectorHost, isSluiceError, SluiceError } from '@sluice/sdk'
+import { type ConnectorHost, isSluiceError, type ProgramRequest, SluiceError } from '@sluice/sdk'
+import { type Programs, programsUnknown, type RunningProgram, tooManyPrograms } from './programs/programs.ts'
 import { BrokenAnswer, checkedError, checkedQuestion, checkedWalls, fieldsOf } from './source-answers.ts'
 import type { SourceChild } from './source-child.ts'
 import { invalidAnswer, lineFailure, readerFailed, sourceTooLarge, sourceTooSlow, stopped } from './source-failure.ts'
@@ -22,6 +23,8 @@ export type Part = { readonly type: 'part'; readonly part: unknown } | Exclude<F
 /** How long a call that is stopped may take to say goodbye to its source. */
 const GOODBYE_MS = 2_000
 const MAX_QUESTIONS = 32
+/** At a time; a call has one. */
+const MAX_PROGRAMS = 2
 const MAX_LOG_LINES = 100
 const MAX_LOG_CHARS = 1000
 
@@ -31,8 +34,11 @@ export class SourceSession {
   readonly #places: SourcePlaces
   readonly #limits: SessionLimits
   readonly #onWalls: (walls: readonly Wall[]) => void
+  readonly #programs: Programs | null
   readonly #gone = new AbortController()
   #failure: unknown = null
+  readonly #running = new Map<number, RunningProgram>()
+  #programCount = 0
   #questions = 0
   #logLines = 0
   #hasWalls = false
@@ -45,6 +51,8 @@ export class SourceSession {
       readonly limits: SessionLimits
       readonly open: Omit<OpenMessage, 'kind' | 'memoryBytes'>
       readonly onWalls: (walls: readonly Wall[]) => void
+      /** Null: its connector may start none. */
+      readonly programs: Programs | null
     },
   ) {
     this.#child = child
@@ -52,6 +60,7 @@ export class SourceSession {
     this.#places = parts.places
     this.#limits = parts.limits
     this.#onWalls = parts.onWalls
+    this.#programs = parts.programs
     const { memoryBytes } = parts.limits
     watchMemory(child.pid, memoryBytes, this.#gone.signal, () => this.#end(sourceTooLarge()))
     void child.ended.then(() => this.#gone.abort())
@@ -222,7 +231,40 @@ export class SourceSession {
       case 'fault-point':
         await this.#host.faultPoint(question.name)
         return null
+      case 'program':
+        return this.#startProgram(question.request)
+      case 'program-end':
+        return this.#programEnd(question.program)
+      case 'program-stop':
+        this.#running.get(question.program)?.stop()
+        return null
     }
+  }
+
+  #startProgram(request: ProgramRequest): number {
+    if (this.#programs === null) throw programsUnknown()
+    if (this.#running.size >= MAX_PROGRAMS) throw tooManyPrograms()
+    const take = (descriptors: readonly number[]) => this.#child.handOver(descriptors)
+    const program = this.#programs.start(request, this.#gone.signal, take)
+    this.#programCount += 1
+    const id = this.#programCount
+    this.#running.set(id, program)
+    program.onKnock(() => this.#child.send({ kind: 'knock', program: id }))
+    return id
+  }
+
+  async #programEnd(id: number): Promise<unknown> {
+    try {
+      return await this.#program(id).ended
+    } finally {
+      this.#running.delete(id)
+    }
+  }
+
+  #program(id: number): RunningProgram {
+    const program = this.#running.get(id)
+    if (program !== undefined) return program
+    throw new BrokenAnswer('there is no such program')
   }
 
   #log(said: Readonly<Record<string, unknown>>): void {

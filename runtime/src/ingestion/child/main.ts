@@ -25,14 +25,15 @@ channel.on('error', () => end())
 process.on('uncaughtException', (error) => line.breakOff(error))
 process.on('unhandledRejection', (error) => line.breakOff(error))
 
-if (native) lendSockets(line, new DescriptorLine(native.libc))
+const descriptors = native === null ? null : new DescriptorLine(native.libc)
+if (descriptors) lendSockets(line, descriptors)
 const modules = new ConnectorModules()
 for (const url of process.argv.slice(2)) await modules.load(url)
 // The operator's own authorities lie in a file, which is out of reach soon.
 if (process.env['NODE_EXTRA_CA_CERTS'] !== undefined) getCACertificates('extra')
 // What the environment held has been used.
 for (const name of Object.keys(process.env)) delete process.env[name]
-serveSource(line, modules, { native, keepsRing: !hasLeftRing })
+serveSource(line, modules, { native, keepsRing: !hasLeftRing, descriptors })
 const reader = new FrameReader(Number.POSITIVE_INFINITY)
 channel.on('data', (chunk: Buffer) => {
   for (const frame of reader.take(chunk)) if (frame.type === 'json') line.receive(frame.value as ToSourceChild)

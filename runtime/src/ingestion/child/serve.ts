@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { DescriptorLine } from '@sluice/engine/descriptors'
 import { type Native, shutIn } from '@sluice/engine/shut-in'
 import { requireWalls } from '@sluice/engine/walls'
 import { type Connector, type ConnectorHost, type ConnectorState, SluiceError } from '@sluice/sdk'
@@ -7,6 +8,7 @@ import { encodeBatch } from '../encode-batch.ts'
 import type { OpenMessage, ResolvedAddress, SourceCall, WireReadRequest } from '../source-protocol.ts'
 import type { ConnectorModules } from './connector-modules.ts'
 import { type ParentLine, toWire } from './parent-line.ts'
+import { ChildPrograms } from './programs.ts'
 import { RowBuffer } from './row-buffer.ts'
 import { serveChanges } from './serve-changes.ts'
 
@@ -16,19 +18,25 @@ const MEMORY_HEADROOM_BYTES = 256 * 1024 * 1024
 export interface Machine {
   readonly native: Native | null
   readonly keepsRing: boolean
+  /** Null where nothing can be handed over. */
+  readonly descriptors: DescriptorLine | null
 }
 
 /** Opens the connector that it is told to, behind walls, and answers calls one by one. */
 export function serveSource(line: ParentLine, modules: ConnectorModules, machine: Machine): void {
   let opening: Promise<Connector> | null = null
   let running: AbortController | null = null
+  const host = hostOver(line)
+  const programs = machine.descriptors === null ? null : new ChildPrograms(line, machine.descriptors, host.network)
   line.onMessage((message) => {
     if (message.kind === 'open') {
-      opening = open(message, line, modules, machine)
+      opening = open(message, line, modules, machine, programs === null ? host : { ...host, programs })
       // Told by the call that waits for it.
       opening.catch(() => undefined)
     } else if (message.kind === 'abort') {
       running?.abort(stopped())
+    } else if (message.kind === 'knock') {
+      programs?.knock(message.program)
     } else if (message.kind === 'call' && opening !== null) {
       const own = new AbortController()
       running = own
@@ -42,6 +50,7 @@ async function open(
   line: ParentLine,
   modules: ConnectorModules,
   { native, keepsRing }: Machine,
+  host: ConnectorHost,
 ): Promise<Connector> {
   const plugin = await modules.load(module)
   const walls = await shutIn(
@@ -57,7 +66,7 @@ async function open(
   )
   line.say({ kind: 'walls', walls })
   requireWalls(walls, neededWalls)
-  return plugin.open(settings, hostOver(line))
+  return plugin.open(settings, host)
 }
 
 async function answer(
