@@ -11,7 +11,7 @@ import { formatAddress } from '../runtime/src/database/address.ts'
 import { startThrowawayServer } from '../runtime/src/database/testing.ts'
 
 const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
-const END_WITH_TEST = join(import.meta.dirname, '../test/crash/end-with-test.ts')
+const END_WITH_TEST = join(import.meta.dirname, '../test/crash/end-with-test.js')
 const START_MS = 300_000
 /** Requests a minute: tests come from one address, and some from one tenant. */
 const RATE = '5000'

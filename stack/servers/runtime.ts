@@ -12,7 +12,7 @@ import { preparePlatformDatabases } from '../../runtime/src/database/roles.ts'
 import type { ServerKind, StackServer } from '../server.ts'
 
 const launcher = join(import.meta.dirname, '../../runtime/bin/sluice.js')
-const END_WITH_TEST = join(import.meta.dirname, '../../test/crash/end-with-test.ts')
+const END_WITH_TEST = join(import.meta.dirname, '../../test/crash/end-with-test.js')
 const START_MS = 180_000
 
 export const runtimeOnPostgres: ServerKind = {

@@ -22,7 +22,7 @@ import { RoundRobin } from './round-robin.ts'
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
 const launcher = join(root, 'runtime/bin/sluice.js')
-const END_WITH_TEST = join(import.meta.dirname, '../../test/crash/end-with-test.ts')
+const END_WITH_TEST = join(import.meta.dirname, '../../test/crash/end-with-test.js')
 const START_MS = 180_000
 /** What a runtime gives to what it has accepted, and to its clients of servers that are away, several times over. */
 const END_MS = 120_000
