@@ -215,7 +215,9 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-limits',
     servers: [],
-    tests: ['acceptance/{expectations,exports,exports-interrupted,new-versions,staged-preview,training-sets}.stack.test.ts'],
+    tests: [
+      'acceptance/{expectations,exports,exports-interrupted,new-versions,staged-preview,training-sets}.stack.test.ts',
+    ],
     expectedSeconds: 600,
     isAlwaysRun: true,
   },

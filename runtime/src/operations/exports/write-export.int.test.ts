@@ -119,8 +119,7 @@ describe('writing exports', () => {
   const askedTo = (to: string) =>
     requestExport(platform, callOf('ann'), { sql: 'SELECT 1 AS one', format: 'csv', to }, async () => {})
 
-  const atWarehouse = (): Promise<string[]> =>
-    readdir(join(folder, 'warehouse/from/sluice', tenant)).catch(() => [])
+  const atWarehouse = (): Promise<string[]> => readdir(join(folder, 'warehouse/from/sluice', tenant)).catch(() => [])
 
   async function* only(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
     yield bytes
@@ -350,7 +349,9 @@ describe('writing exports', () => {
     const made = await askedTo('warehouse')
     let onRecord: unknown = null
     atDestination = async () => {
-      onRecord = await pool.query("select details from audit_log where object_id = $1 and action = 'export.deliver'", [made.id])
+      onRecord = await pool.query("select details from audit_log where object_id = $1 and action = 'export.deliver'", [
+        made.id,
+      ])
     }
     await writeExport(platform, jobOf(made, 1), signal)
     const found = await told(made)
@@ -394,7 +395,8 @@ describe('writing exports', () => {
       for await (const chunk of exportFiles.read(...how)) {
         given += chunk.length
         yield chunk
-        if (given === chunk.length) await pool.query("update tenants set status = 'deprovisioning' where slug = $1", [tenant])
+        if (given === chunk.length)
+          await pool.query("update tenants set status = 'deprovisioning' where slug = $1", [tenant])
       }
     }
     const suspending = {
