@@ -19,7 +19,7 @@ export interface Measured {
 
 const STARTS = 3
 const MOST_READY_MS = 4_000
-const MOST_IDLE_MIB = 400
+const MOST_IDLE_MIB = 370
 const IDLE_MS = 8_000
 const READY_MS = 60_000
 
