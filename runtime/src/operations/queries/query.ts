@@ -69,6 +69,7 @@ export async function describeQuery(
   const running = { action: 'read.query', limits: limitsOf(platform, given), isShape: true }
   const own = settle === undefined ? running : { ...running, settle }
   const { engine, run, columns } = await runStatement(platform, { ...call, signal }, given, own)
+  // Why it ended early is told by its output, or nobody asks.
   run.finished.catch(() => undefined)
   // Trino tells by a statement that runs; of an engine there is nothing to read, and its process stays for what comes next.
   if (engine === 'trino') ended.abort()
