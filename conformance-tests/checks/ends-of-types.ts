@@ -7,6 +7,7 @@ import { type Check, CheckFailure, expect, vacuous } from '../check.ts'
 import { describeDifference, differenceOf, indexOf, keyText, sameJson, shown } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
+import { inZones } from '../machine-zone.ts'
 import type { RankedFilter, RankedRow, RankedTable } from '../ranked-table.ts'
 import { type RankedWorld, rankedWorld, takesFilters, typeOf, unsigned } from '../ranked-world.ts'
 import { answerOf, openPolicy, planOf, pointPlan } from '../reading.ts'
@@ -48,19 +49,15 @@ export const endsOfTypesChecks: readonly Check[] = [
     name: 'reads-hold-in-every-time-zone',
     level: 'core',
     async run(context) {
-      const before = process.env['TZ']
       try {
-        for (const zone of context.level === 'core' ? [context.random.pick(ZONES)] : ZONES) {
-          process.env['TZ'] = zone
+        await inZones(context.level === 'core' ? [context.random.pick(ZONES)] : ZONES, async () => {
           await context.reopen()
           const world = await rankedWorld(context)
           const timed = world.table.ordered.filter((column) => TIMED.test(typeOf(world.table, column)))
           await expectPolicies(context, world, timed)
           if (world.dataset.ways().some(takesFilters)) await expectFilters(context, world, timed)
-        }
+        })
       } finally {
-        if (before === undefined) delete process.env['TZ']
-        else process.env['TZ'] = before
         await context.reopen()
       }
     },

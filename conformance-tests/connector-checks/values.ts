@@ -6,6 +6,7 @@ import { indexOf } from '../compare.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
 import type { SourceTable } from '../connector-fixture.ts'
 import { gather } from '../connector-reading.ts'
+import { inZones } from '../machine-zone.ts'
 import { COMPOSITE, changed, extremeRows, rowsOf, SIMPLE } from '../shapes.ts'
 import type { ConnectorCheck } from './check.ts'
 import { typesOf } from './discovery.ts'
@@ -164,23 +165,16 @@ export const valueChecks: readonly ConnectorCheck[] = [
     name: 'reads-hold-in-every-time-zone-of-the-machine',
     level: 'core',
     async run(context) {
-      const before = process.env['TZ']
-      try {
-        for (const zone of ['Pacific/Kiritimati', 'America/St_Johns']) {
-          process.env['TZ'] = zone
-          const types = typesOf(context, ['timestamp', 'timestamptz', 'date'])
-          const timed = types.map((type) => ({ name: `c_${type}`, type, nullable: true }))
-          const table = await context.table({ columns: [...SIMPLE.columns.slice(0, 2), ...timed] })
-          const rows = extremeRows(table, context.random).slice(0, 20)
-          await context.fixture.put(table, rows)
-          const { connector } = await context.open()
-          expectRows(table, rows, (await context.read(connector, table)).rows, `the zone of the machine is ${zone}`)
-          await connector.close()
-        }
-      } finally {
-        if (before === undefined) delete process.env['TZ']
-        else process.env['TZ'] = before
-      }
+      await inZones(['Pacific/Kiritimati', 'America/St_Johns'], async (zone) => {
+        const types = typesOf(context, ['timestamp', 'timestamptz', 'date'])
+        const timed = types.map((type) => ({ name: `c_${type}`, type, nullable: true }))
+        const table = await context.table({ columns: [...SIMPLE.columns.slice(0, 2), ...timed] })
+        const rows = extremeRows(table, context.random).slice(0, 20)
+        await context.fixture.put(table, rows)
+        const { connector } = await context.open()
+        expectRows(table, rows, (await context.read(connector, table)).rows, `the zone of the machine is ${zone}`)
+        await connector.close()
+      })
     },
   },
 ]

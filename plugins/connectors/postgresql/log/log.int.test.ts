@@ -93,7 +93,7 @@ test('a row comes without values that cannot be carried where it may, and says w
   const { position } = await log.prepare({ capture: 'odd', streams: [odd], signal })
   const half = String.raw`('{"a": "' || repeat('x', 9000) || '\ud800"}')::json`
   await source.sql(`INSERT INTO odd VALUES (1, 'infinity', 'NaN', ${half}, 'a');
-    UPDATE odd SET v = 'b'; UPDATE odd SET at = '2024-01-01', cost = 1; UPDATE odd SET id = 2; UPDATE odd SET doc = '{}'`)
+    UPDATE odd SET v = 'b'; UPDATE odd SET at = '2024-01-01 00:00+00', cost = 1; UPDATE odd SET id = 2; UPDATE odd SET doc = '{}'`)
   const marked = await take('odd', position, [{ ...odd, marks: true }])
   const told = marked.events.flatMap((event) => {
     if (event.kind === 'reject') return [[event.column, event.carried, event.key]]
