@@ -256,6 +256,7 @@ export const SUITES: readonly Suite[] = [
     tests: [
       'iceberg/src/store/{s3-contract,s3-network}.stack.test.ts',
       'plugins/connectors/s3-files/*.stack.test.ts',
+      'runtime/src/operations/exports/*.stack.test.ts',
       'test/s3-files-walls.stack.test.ts',
     ],
     expectedSeconds: 42,
