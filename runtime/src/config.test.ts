@@ -50,6 +50,26 @@ const problemOf = (sources: Parameters<typeof loadConfig>[0]): string => {
   return 'nothing'
 }
 
+test('a destination of exports needs its bucket, key and tenants, and may come from the environment alone', () => {
+  const at = 'SLUICE_EXPORTS__DESTINATIONS__WAREHOUSE__'
+  const said = { BUCKET: 'acme', ENDPOINT: 'https://s3.example.com', ACCESS_KEY_ID: 'key', SECRET_ACCESS_KEY: 'hidden' }
+  const environment = { ...said, TENANTS: 'acme,other', PATH_STYLE: 'false' }
+  const config = load(Object.fromEntries(Object.entries(environment).map(([name, value]) => [at + name, value])))
+  const { warehouse } = config.exports.destinations
+  assert.deepEqual([warehouse?.tenants, warehouse?.path_style], [['acme', 'other'], false])
+  assert.ok(!JSON.stringify(redactedConfig(config)).includes('hidden'))
+  for (const wrong of ['a//b', '/a', 'a/', '../a', 'a/..', '.a'])
+    assert.throws(
+      () =>
+        load({
+          ...Object.fromEntries(Object.entries(environment).map(([name, value]) => [at + name, value])),
+          [`${at}PREFIX`]: wrong,
+        }),
+      /destinations\.warehouse\.prefix/,
+      wrong,
+    )
+})
+
 test('a key with two letters swapped, or one left out, is told by its name', () => {
   const whole = Object.entries(ConfigSchema.properties) as unknown as readonly (readonly [string, Partial<TObject>])[]
   const keys = whole.flatMap(([name, { properties = {} }]) => [

@@ -232,20 +232,25 @@ const S3_FIELDS = {
   path_style: Type.Boolean({ default: true, description: 'Buckets in the path, not in the host’s name.' }),
 }
 
-/** Letters and figures of a bucket and of folders, as all stores take them. */
+/** Letters and figures of a bucket and of folders, as all stores take them. Values of a map have no defaults of their own. */
 const ExportDestination = Type.Object(
   {
     ...S3_FIELDS,
+    region: Type.Optional(Type.String({ description: 'Requests are signed for it. Default: us-east-1.' })),
+    path_style: Type.Optional(
+      Type.Boolean({ description: 'The bucket in the path, not in the host’s name. Default: true.' }),
+    ),
     bucket: Type.String({
       pattern: '^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$',
       description: 'It must exist; the key needs to write to it, and no more.',
     }),
-    prefix: Type.String({
-      default: '',
-      maxLength: 200,
-      pattern: '^([A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*)?$',
-      description: 'Folders before those of the tenants: exports/sluice.',
-    }),
+    prefix: Type.Optional(
+      Type.String({
+        maxLength: 200,
+        pattern: '^[A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*$',
+        description: 'Folders before those of the tenants: exports/sluice. Default: none.',
+      }),
+    ),
     tenants: Type.Array(Type.String(), { minItems: 1, description: 'Whose exports may go there.' }),
   },
   { additionalProperties: false },
@@ -1057,7 +1062,11 @@ function assign(target: Record<string, unknown>, path: readonly string[], text: 
 
 function schemaAt(path: readonly string[], whole: TSchema = ConfigSchema): { readonly type?: string } | undefined {
   let schema: unknown = whole
-  for (const key of path) schema = (schema as { properties?: Record<string, TSchema> } | undefined)?.properties?.[key]
+  for (const key of path) {
+    const { properties, patternProperties } = (schema ?? {}) as Record<string, Record<string, TSchema> | undefined>
+    const named = Object.entries(patternProperties ?? {}).find(([pattern]) => new RegExp(pattern).test(key))
+    schema = properties?.[key] ?? named?.[1]
+  }
   return schema as { readonly type?: string } | undefined
 }
 

@@ -21,6 +21,10 @@ test('every server that the configuration names is the platform’s own', () => 
       serving_owner_url: 'postgresql://u@x/d?host=/run',
     },
     object_store: { ...S3, endpoint: 'https://s3.internal' },
+    exports: {
+      ...config.exports,
+      destinations: { warehouse: { ...WAREHOUSE, endpoint: 'http://warehouse.internal' } },
+    },
     serving,
     events: { kafka: { ...KAFKA, brokers: ['kafka-1.internal:9092', '[::1]:9093'] } },
     compute: { trino: { url: 'http://trino.internal:8080', user: 'sluice', catalog } },
@@ -43,6 +47,7 @@ test('every server that the configuration names is the platform’s own', () => 
     's3.internal 443',
     'superset.internal 8088',
     'trino.internal 8080',
+    'warehouse.internal 80',
   ])
 })
 
@@ -61,6 +66,8 @@ const S3 = {
   part_mb: 16,
   cache_mb: 64,
 }
+
+const WAREHOUSE = { bucket: 'acme', access_key_id: 'key', secret_access_key: 'hidden', tenants: ['acme'] }
 
 const KAFKA = { mechanism: 'PLAIN' as never, tls: true, partitions: 1, replicas: 1, change_topics: false }
 

@@ -44,8 +44,9 @@ export class ExportDestinations {
     signal: AbortSignal,
   ): Promise<ExportPlace> {
     const settings = this.#settingsOf(file.tenant, name)
-    const folders = [settings.bucket, ...settings.prefix.split('/'), file.tenant]
-    const path = [...folders.filter((folder) => folder !== ''), `${file.id}.${file.format}`].join('/')
+    const { bucket, prefix } = settings
+    const folders = prefix === undefined ? [bucket] : [bucket, prefix]
+    const path = [...folders, file.tenant, `${file.id}.${file.format}`].join('/')
     const store = this.#open(settings)
     const body = new Body(chunks)
     try {
@@ -112,11 +113,11 @@ function refusal(name: string, cause: unknown): SluiceError {
 function openStore(settings: ExportDestinationConfig, scratchDirectory: string): S3Store {
   return new S3Store({
     endpoint: settings.endpoint,
-    region: settings.region,
+    region: settings.region ?? 'us-east-1',
     accessKeyId: settings.access_key_id,
     secretAccessKey: settings.secret_access_key,
     ...(settings.session_token === undefined ? {} : { sessionToken: settings.session_token }),
-    pathStyle: settings.path_style,
+    pathStyle: settings.path_style ?? true,
     deadlineMs: DEADLINE_MS,
     attemptMs: ATTEMPT_MS,
     // Nothing is ever fetched from there.
