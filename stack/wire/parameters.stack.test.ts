@@ -339,7 +339,7 @@ describe('names of tables', { skip: isSkipped }, () => {
   })
 
   it('may stand behind the name of the database, and of no other', async () => {
-    assert.equal(await first(`SELECT count(*)::int FROM ${tenant}.crm.people`), 7)
+    assert.equal(await first(`SELECT count(*)::int FROM "${tenant}".crm.people`), 7)
     assert.equal(await first(`SELECT "${tenant}"."crm"."people".id FROM "${tenant}"."crm"."people" WHERE id = 5`), 5)
     assert.equal(await first(`SELECT '"${tenant}"."crm"."people"'::regclass::text`), 'people')
     assert.equal(await codeOf(first('SELECT id FROM other.crm.people')), '0A000')
