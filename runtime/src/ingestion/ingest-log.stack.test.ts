@@ -17,6 +17,7 @@ import {
 } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
+import { tenantScratch } from '../lake/tenant-layout.ts'
 import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable, readInputs } from '../materializer/inputs.ts'
@@ -298,7 +299,8 @@ test('a log is read on from where it was, with deletes, and an idle run commits 
   source.put('t', 9, 'after')
   await world.sync()
   await world.isAsSource()
-  assert.deepEqual(await readdir(scratchDirectory), [])
+  assert.deepEqual(await readdir(tenantScratch(scratchDirectory, world.connection.tenant)), [])
+  assert.deepEqual(await readdir(scratchDirectory), ['tenants'])
 })
 
 for (const point of ['log.prepared', 'log.table-read', 'log.applied', 'log.committed']) {
