@@ -2,8 +2,12 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
+import { until } from '../test/until.ts'
 import { Client, type Json, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
+
+/** Behind the one address of the deployment. */
+const RUNTIMES = Number(process.env['SLUICE_ACCEPTANCE_RUNTIMES'] ?? 1)
 
 export interface World {
   readonly deployment: Deployment
@@ -13,6 +17,11 @@ export interface World {
   readonly tenants: readonly [string, string]
   as(tenant: string, group: string | null, user: string): Promise<Client>
   createTenant(slug: string, tier?: string): Promise<Json>
+  /**
+   * Where several runtimes answer, each hears of a change of rights by itself, within moments: waits until all of them have.
+   * With one it has been heard of when it is answered, and there is nothing to wait for.
+   */
+  heard(look: () => Promise<boolean>): Promise<void>
   close(): Promise<void>
 }
 
@@ -37,6 +46,14 @@ export async function openWorld(): Promise<World> {
       assert.equal(status, 201, JSON.stringify(body))
       created.push(slug)
       return body
+    },
+    async heard(look) {
+      if (RUNTIMES === 1) return
+      await until('every runtime has heard of it', async () => {
+        // Each is asked in its turn; others may ask in between.
+        for (let asked = 0; asked < 2 * RUNTIMES; asked += 1) if (!(await look())) return false
+        return true
+      })
     },
     async close() {
       for (const slug of created) await admin.send(`/api/v1/tenants/${slug}?confirm=${slug}`, { method: 'DELETE' })

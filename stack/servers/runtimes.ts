@@ -31,6 +31,7 @@ export const twoRuntimes: ServerKind = {
         SLUICE_ACCEPTANCE_SOURCE: fleet.source,
         SLUICE_ACCEPTANCE_TOKENS: fleet.tokenCommand.join(' '),
         SLUICE_ACCEPTANCE_KEYS: fleet.keys,
+        SLUICE_ACCEPTANCE_RUNTIMES: String(RUNTIMES),
       }
       running.push({ env, stop: () => fleet.close() })
       return { env, stop }
