@@ -8,8 +8,8 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import autocannon from 'autocannon'
-import { open } from 'lmdb'
 import { treeMb } from './memory.ts'
+import { fillPeer, KEYED } from './reads.ts'
 import { type Bench, connectSource, deploy, flag, register, startBench, storesS, sync } from './setup.ts'
 
 const run = promisify(execFile)
@@ -76,20 +76,6 @@ async function measureLookup(bench: Bench): Promise<void> {
   )
   peer.stop()
   record('lookup over HTTP / bare Koa + pipelined pg', ours, limit, 'requests/s', 0.9)
-}
-
-const KEYED = '  - type: realtime\n    config:\n      key_template: "{id}"\n'
-
-/** The same rows in an LMDB of one's own. Resolves with the seconds that it took to put them. */
-async function fillPeer(bench: Bench, path: string): Promise<number> {
-  const database = open<string, string>({ path, compression: false })
-  const { rows: all } = await bench.client.query('SELECT id::text AS id, row_to_json(m)::text AS row FROM measured m')
-  const startedMs = performance.now()
-  for (const { id, row } of all as { id: string; row: string }[]) void database.put(`bench:bench:measured:${id}`, row)
-  await database.flushed
-  const seconds = (performance.now() - startedMs) / 1000
-  await database.close()
-  return seconds
 }
 
 /** A product of its own, so that its run fills nothing else. */
