@@ -70,6 +70,23 @@ test('a destination of exports needs its bucket, key and tenants, and may come f
     )
 })
 
+test('values of maps have their defaults, too', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-config-'))
+  try {
+    const file = join(folder, 'sluice.yaml')
+    const bucket =
+      '{ endpoint: "https://s3.example.com", bucket: acme, access_key_id: k, secret_access_key: s, tenants: [acme] }'
+    const program = '{ command: [/opt/x/bin/source-x], folders: [/opt/x] }'
+    await writeFile(file, `exports: { destinations: { w: ${bucket} } }\nprograms: { airbyte: { x: ${program} } }\n`)
+    const { exports, programs } = loadConfig({ file, environment: {}, flags: {} })
+    const { region, path_style } = exports.destinations['w'] ?? {}
+    const { arguments: words, memory_mb } = programs?.['airbyte']?.['x'] ?? {}
+    assert.deepEqual([region, path_style, words, memory_mb], ['us-east-1', true, [], 1024])
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
 test('a key with two letters swapped, or one left out, is told by its name', () => {
   const whole = Object.entries(ConfigSchema.properties) as unknown as readonly (readonly [string, Partial<TObject>])[]
   const keys = whole.flatMap(([name, { properties = {} }]) => [

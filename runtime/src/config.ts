@@ -12,6 +12,7 @@ import { parse } from 'yaml'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
+/** Of values of a map, too: without a default of their own, typebox leaves theirs out. */
 const closed = { additionalProperties: false, default: {} } as const
 
 const every = (minutes: number, what: string) =>
@@ -139,6 +140,7 @@ const Programs = Type.Record(
       },
       closed,
     ),
+    { default: {} },
   ),
   {
     description:
@@ -232,14 +234,10 @@ const S3_FIELDS = {
   path_style: Type.Boolean({ default: true, description: 'Buckets in the path, not in the host’s name.' }),
 }
 
-/** Letters and figures of a bucket and of folders, as all stores take them. Values of a map have no defaults of their own. */
+/** Letters and figures of a bucket and of folders, as all stores take them. */
 const ExportDestination = Type.Object(
   {
     ...S3_FIELDS,
-    region: Type.Optional(Type.String({ description: 'Requests are signed for it. Default: us-east-1.' })),
-    path_style: Type.Optional(
-      Type.Boolean({ description: 'The bucket in the path, not in the host’s name. Default: true.' }),
-    ),
     bucket: Type.String({
       pattern: '^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$',
       description: 'It must exist; the key needs to write to it, and no more.',
@@ -253,7 +251,7 @@ const ExportDestination = Type.Object(
     ),
     tenants: Type.Array(Type.String(), { minItems: 1, description: 'Whose exports may go there.' }),
   },
-  { additionalProperties: false },
+  closed,
 )
 
 const OBJECT_STORES = [

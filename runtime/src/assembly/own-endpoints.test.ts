@@ -67,7 +67,10 @@ const S3 = {
   cache_mb: 64,
 }
 
-const WAREHOUSE = { bucket: 'acme', access_key_id: 'key', secret_access_key: 'hidden', tenants: ['acme'] }
+const WAREHOUSE = {
+  ...{ bucket: 'acme', region: 'us-east-1', path_style: true, tenants: ['acme'] },
+  ...{ access_key_id: 'key', secret_access_key: 'hidden' },
+}
 
 const KAFKA = { mechanism: 'PLAIN' as never, tls: true, partitions: 1, replicas: 1, change_topics: false }
 

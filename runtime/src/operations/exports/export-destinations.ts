@@ -113,11 +113,11 @@ function refusal(name: string, cause: unknown): SluiceError {
 function openStore(settings: ExportDestinationConfig, scratchDirectory: string): S3Store {
   return new S3Store({
     endpoint: settings.endpoint,
-    region: settings.region ?? 'us-east-1',
+    region: settings.region,
     accessKeyId: settings.access_key_id,
     secretAccessKey: settings.secret_access_key,
     ...(settings.session_token === undefined ? {} : { sessionToken: settings.session_token }),
-    pathStyle: settings.path_style ?? true,
+    pathStyle: settings.path_style,
     deadlineMs: DEADLINE_MS,
     attemptMs: ATTEMPT_MS,
     // Nothing is ever fetched from there.
