@@ -12,9 +12,7 @@ import { valueOf } from '../runtime/src/wire/values/parameters.ts'
 const LENGTH = 200_000
 const PARTS = ['0', '7', '00:', '.0', ' ', '{']
 /** They begin as a value does, and never end as one. */
-const TEXTS = PARTS.flatMap((part) =>
-  ['', '0.'].map((head) => `${head}${part.repeat(LENGTH / part.length)}!`),
-)
+const TEXTS = PARTS.flatMap((part) => ['', '0.'].map((head) => `${head}${part.repeat(LENGTH / part.length)}!`))
 const TYPES: readonly LogicalType[] = [
   ...(['boolean', 'integer', 'long', 'float', 'double', 'decimal(38,9)'] as const),
   ...(['date', 'timestamp', 'timestamptz', 'uuid', 'binary', 'json', 'string'] as const),
