@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { fromDriver } from '../driver-error.ts'
-import { checkText, notAllowed, type Source, syntaxError } from '../guard/guard.ts'
+import { checkText, notAllowed, type Source, syntaxError, tooDeep } from '../guard/guard.ts'
 import { innerName, leadInside } from '../guard/information-schema.ts'
 import { checkTree, type TreeNode } from '../guard/tree.ts'
 import { parseTree, writeTree } from '../guard/tree-text.ts'
@@ -75,11 +75,15 @@ function isLoneExpression(tree: TreeNode): boolean {
   return lone && bare && empty && absent && ctes
 }
 
+/** The parser's own words. Nothing of the statement is wrong but how much stands within, or behind, each other. */
+const TOO_DEEP = /^Max expression depth limit of \d+ exceeded/
+
 async function parse(connection: DuckDBConnection, sql: string, source: Source): Promise<TreeNode> {
   const tree = parseTree(await scalar(connection, 'SELECT json_serialize_sql($1::VARCHAR)::VARCHAR', sql))
   if (tree.error === false) return tree
   if (tree.error_type !== 'parser') throw notAllowed('anything but SELECT', source, null)
   const message = String(tree.error_message)
+  if (TOO_DEEP.test(message)) throw tooDeep()
   const near = /^syntax error at or near "(.*)"$/s.exec(message)?.[1] ?? null
   const location = Number(tree.position)
   throw syntaxError(source, Number.isSafeInteger(location) ? location : null, near)

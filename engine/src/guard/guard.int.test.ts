@@ -202,6 +202,12 @@ describe('the guard', () => {
     })
   }
 
+  it('says of what is too deep that it is, and not that it is no SQL', async () => {
+    for (const sql of [`SELECT ${'1 + '.repeat(1200)}1`, `SELECT 1 FROM events a${', events'.repeat(1200)}`]) {
+      await assert.rejects(guardStatement(connection, sql, TABLES), /1,000 parts within each other/)
+    }
+  })
+
   for (const sql of GOOD) {
     it(`lets pass ${JSON.stringify(sql.slice(0, 100))}`, async () => {
       const guarded = await guardStatement(connection, sql, TABLES)

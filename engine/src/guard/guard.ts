@@ -58,6 +58,14 @@ export function syntaxError(source: Source, location: number | null, near: strin
   })
 }
 
+/** A list of operators, joins or tables nests too: `1 + 1 + 1` is `(1 + 1) + 1`. */
+export function tooDeep(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'the statement has more than 1,000 parts within each other', {
+    code: 'sql_syntax_error',
+    remedy: 'Write long lists as IN (…) or VALUES, and name parts of it in WITH.',
+  })
+}
+
 interface Position {
   readonly line: number
   readonly column: number

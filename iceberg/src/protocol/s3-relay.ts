@@ -79,9 +79,15 @@ export class S3Relay {
         if (!request.writableFinished) request.destroy()
       }
       request.on('timeout', () => request.destroy(new Error(`nothing came for ${ATTEMPT_MS} ms`)))
-      request.on('error', (error) => {
+      const fail = (error: Error) => {
         bytes?.unpipe(request)
         reject(error)
+      }
+      request.on('error', fail)
+      // Without a listener neither an answer nor an error follows on it.
+      request.on('upgrade', (_, socket) => {
+        socket.destroy()
+        fail(new Error('the store asks for another protocol'))
       })
       if (bytes === null) request.end()
       else bytes.pipe(request)

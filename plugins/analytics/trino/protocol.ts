@@ -89,6 +89,11 @@ export function send({
       )
     })
     asking.once('error', reject)
+    // Without a listener neither an answer nor an error follows on it.
+    asking.once('upgrade', (_, socket) => {
+      socket.destroy()
+      reject(new Error('Trino asks for another protocol'))
+    })
     asking.end(body)
   })
 }

@@ -150,7 +150,7 @@ export function parseText(type: LogicalType, text: string | null): Value {
 }
 
 const INTEGER = /^[+-]?\d{1,20}$/
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?$/
+const NUMBER = /^[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?$/
 const NOT_FINITE = ['NaN', 'Infinity', '-Infinity']
 const DATE = /^\d{4,6}-\d{2}-\d{2}$/
 const TIMESTAMP = /^\d{4,6}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?$/

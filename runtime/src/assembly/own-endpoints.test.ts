@@ -31,9 +31,11 @@ test('every server that the configuration names is the platform’s own', () => 
     trino: { policy_host: '10.0.0.7', policy_port: 8181, policy_cert_file: '/policy.crt' },
     dashboards: { ...SUPERSET, url: 'http://superset.internal:8088', database_host: 'db.internal' },
     openlineage: { ...LINEAGE, url: 'https://lineage.internal/api/v1/lineage' },
+    wire: { ...config.wire, host: '10.0.0.6', port: 5433 },
   }
   assert.deepEqual(asText(ownEndpoints(named, { host: '127.0.0.1', port: 54_321 })), [
     '0.0.0.0 8080',
+    '10.0.0.6 5433',
     '10.0.0.7 8181',
     '127.0.0.1 54321',
     '::1 9093',

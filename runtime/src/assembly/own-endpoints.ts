@@ -20,7 +20,7 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
  * it works with. A plugin's settings are its own, so that of each of them every text counts that is an address.
  */
 export function ownEndpoints(config: Config, embedded: { host: string; port: number } | null): readonly Endpoint[] {
-  const { database, object_store, exports, serving, events, compute, trino, dashboards, openlineage } = config
+  const { database, object_store, exports, serving, events, compute, trino, dashboards, openlineage, wire } = config
   const settings = Object.values(serving).map((driver) => driver.settings)
   const others = [exports.destinations, compute.trino, dashboards, openlineage?.url]
   const urls = textsIn([database, object_store, settings, ...others]).flatMap(endpointOf)
@@ -33,6 +33,7 @@ export function ownEndpoints(config: Config, embedded: { host: string; port: num
     ...(trino.policy_cert_file === undefined ? [] : [{ address: trino.policy_host, port: trino.policy_port }]),
     ...(embedded === null ? [] : [{ address: embedded.host, port: embedded.port }]),
     { address: config.host, port: config.port },
+    ...(wire.port === undefined ? [] : [{ address: wire.host, port: wire.port }]),
   ]
 }
 

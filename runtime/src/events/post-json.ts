@@ -107,6 +107,11 @@ function answerFrom(
       signal,
     })
     asked.on('error', reject)
+    // Of one that nobody listens for Node says nothing more, and neither does the end of the time.
+    asked.on('upgrade', (_, socket) => {
+      socket.destroy()
+      reject(new Error('the answer asks for another protocol'))
+    })
     asked.on('response', (response) => {
       let bytes = 0
       response.on('data', (chunk: Buffer) => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { networkInterfaces } from 'node:os'
 import { describe, it } from 'node:test'
 import { createNetworkPolicy, type NetworkRules } from './network.ts'
 
@@ -126,6 +127,21 @@ describe('where connections may go', () => {
     }
     const ownEndpoints = () => [{ address: 'no-such-name.invalid', port: 5432 }]
     assert.ok(await resolve('127.0.0.1', { ...rules, ownEndpoints }, 5432))
+  })
+
+  it('knows its own servers by each address of this machine when they listen on all', async () => {
+    const here = Object.values(networkInterfaces())
+      .flatMap((found) => found ?? [])
+      .filter(({ internal, scopeid }) => !internal && !scopeid)
+    const allow = ['0.0.0.0/0', '::/0']
+    for (const { address } of here) {
+      for (const own of ['0.0.0.0', '::']) {
+        const ownEndpoints = () => [{ address: own, port: 5432 }]
+        await assert.rejects(resolve(address, { allow, ownEndpoints }, 5432), REFUSED, `${own} as ${address}`)
+        assert.ok(await resolve(address, { allow, ownEndpoints }, 5433))
+      }
+      assert.ok(await resolve(address, { allow }, 5432), 'what listens on loopback is not met there')
+    }
   })
 
   it('refuses what is no host name, without asking anybody', async () => {

@@ -1,6 +1,7 @@
 /** Where connections of tenants may go. Decided once per connection attempt, and the address is then used as it is. */
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, SocketAddress } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { type NetworkPolicy, SluiceError } from '@sluice/sdk'
 
 export interface NetworkRules {
@@ -120,11 +121,22 @@ export function createNetworkPolicy(rules: NetworkRules, lookUp: LookUp = bySyst
   }
 }
 
-/** A server that listens on a loopback address, or on every address, is met at each loopback address. */
+/**
+ * A server that listens on a loopback address, or on every address, is met at each loopback address; one that listens on every
+ * address, at all others that this machine has, too.
+ */
 function sameHost(own: string, address: string, loopback: BlockList, family: 'ipv4' | 'ipv6'): boolean {
   if (own === address) return true
-  const isLocal = own === '0.0.0.0' || own === '::' || loopback.check(own, isIP(own) === 6 ? 'ipv6' : 'ipv4')
+  const isOnAll = own === '0.0.0.0' || own === '::'
+  if (isOnAll && addressesHere().includes(address)) return true
+  const isLocal = isOnAll || loopback.check(own, isIP(own) === 6 ? 'ipv6' : 'ipv4')
   return isLocal && loopback.check(address, family)
+}
+
+/** As they are now: networks come and go. */
+function addressesHere(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((found) => found ?? [])
+  return all.map(({ address }) => canonical(address)[0])
 }
 
 /**

@@ -42,10 +42,17 @@ function isSameNumber(one: string, other: string): boolean {
 }
 
 function digitsOf(text: string): string | null {
-  const [, sign = '', whole = '', fraction = ''] = /^([+-]?)0*(\d*)(?:\.(\d*?)0*)?$/.exec(text) ?? []
-  if (!/\d/.test(text) || !/^[+-]?\d*\.?\d*$/.test(text)) return null
-  const digits = `${whole}.${fraction}`
+  const parts = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text)
+  if (parts === null || !/\d/.test(text)) return null
+  const [, sign = '', whole = '', fraction = ''] = parts
+  const digits = `${whole.replace(/^0+/, '')}.${withoutLastZeros(fraction)}`
   return `${sign === '-' && digits !== '.' ? '-' : ''}${digits}`
+}
+
+function withoutLastZeros(digits: string): string {
+  let end = digits.length
+  while (digits[end - 1] === '0') end -= 1
+  return digits.slice(0, end)
 }
 
 const TIME = /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?$/i

@@ -4,7 +4,7 @@ import { type LogicalType, parseDecimal, SluiceError, typeName, type Value } fro
 const INTEGER = { min: -(2n ** 31n), max: 2n ** 31n - 1n }
 const LONG = { min: -(2n ** 63n), max: 2n ** 63n - 1n }
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i
+const NUMBER = /^[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,3})?$/i
 
 /** Throws INVALID_DATA `invalid_value` that names the parameter, the column and what its type takes. */
 export function parseValue(text: string, type: LogicalType, where: string): NonNullable<Value> {

@@ -118,6 +118,11 @@ function decimalOfAll(numbers: readonly string[]): string {
   return places + whole > MOST_DIGITS ? 'DOUBLE' : `DECIMAL(${places + whole}, ${places})`
 }
 
+/** PostgreSQL reads no time that is longer. */
+const MOST_TIME_CHARS = 128
+/** Behind the clock. Takes the square of a text's length, which is bounded. */
+const OFFSET = /([0-9]{2}:[0-9]{2}[0-9:.]*) ?(?:[-+][0-9]{2}(?::?[0-9]{2})*|Z)$/
+
 /** Throws 22P02, 22P03, 22003 or 22021 for bytes that are none of the type, 0A000 for a type that is not taken as binary. */
 export function valueOf(oid: number, { format, bytes }: ParameterValue): QueryValue {
   if (bytes === null) return null
@@ -139,7 +144,7 @@ export function valueOf(oid: number, { format, bytes }: ParameterValue): QueryVa
       return /^\s*([0-9]{4,}-[0-9]{2}-[0-9]{2})(?:[ T][-+0-9:.Z ]*)?$/.exec(text)?.[1] ?? text
     case OID.timestamp:
       // Nor is an offset part of a time without one: it moves nothing.
-      return text.replace(/([0-9]{2}:[0-9]{2}[0-9:.]*) ?(?:[-+][0-9]{2}(?::?[0-9]{2})*|Z)$/, '$1')
+      return text.length > MOST_TIME_CHARS ? text : text.replace(OFFSET, '$1')
     default:
       return text
   }
@@ -186,7 +191,7 @@ function fits(digits: string, bits: number): boolean {
 
 /** As text where JSON has no such number. */
 function floatOf(text: string): number | string {
-  if (!/^(?:[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|[+-]?inf(?:inity)?)$/i.test(text.trim())) {
+  if (!/^(?:[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|[+-]?inf(?:inity)?)$/i.test(text.trim())) {
     throw invalid('double precision')
   }
   return Number.isFinite(Number(text)) ? Number(text) : text.trim()
