@@ -19,6 +19,7 @@ import { type ComparisonDeps, type ComparisonJob, comparisonJob } from './materi
 import { type MaterializeDeps, materialize } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
 import { catchUp } from './materializer/sync-endpoints.ts'
+import { UNCHANGED } from './materializer/unchanged.ts'
 import { openConnector, readsAtOneMoment } from './operations/connections/connections.ts'
 import { removePreview } from './operations/deploy/previews.ts'
 import { endRollback, rollbackOf } from './operations/deploy/rollback.ts'
@@ -33,7 +34,7 @@ import { recordedError } from './registry/deployments.ts'
 import { ENDPOINTS_JOB, endpointsDue } from './registry/endpoint-states.ts'
 import { closeErasures } from './registry/erasures.ts'
 import { isFollowing } from './registry/follows.ts'
-import { latestEpoch } from './registry/materializations.ts'
+import { latestEpoch, tellLaterReads } from './registry/materializations.ts'
 import { askToTell } from './registry/openlineage-runs.ts'
 import { PRODUCTS } from './registry/product-sources.ts'
 import { findProduct, productsInServiceReading } from './registry/products.ts'
@@ -98,7 +99,8 @@ async function execute(
   if (!product) return {}
   const { pool } = platform
   const rollback = rollbackOf(run)
-  const { report, settle } = productProgress(platform.pool, lease, product, [])
+  const { begun, report, settle } = productProgress(platform.pool, lease, product, [])
+  begun()
   const about = { product, runId: run.id, signal, report }
   const work = rollback
     ? rollBack({ ...about, ...rollback, deploymentId: rollback.deployment, schedule: rollback.schedule ?? null }, deps)
@@ -164,10 +166,18 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
     noteBegun: deps.noteBegun,
     async materialize(request) {
       try {
-        return await materialize(request, deps)
-      } finally {
+        const made = await materialize(request, deps)
         platform.served.drop(request.product.tenant)
+        return made
+      } catch (error) {
+        // What is as it was is asked for by hundreds of others of the wave, and by readers meanwhile.
+        if (!isSluiceError(error) || error.code !== UNCHANGED) platform.served.drop(request.product.tenant)
+        throw error
       }
+    },
+    async tellLaterReads(tenant) {
+      await tellLaterReads(pool, tenant)
+      platform.served.drop(tenant)
     },
   }
 }

@@ -2,6 +2,7 @@
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import type { MaterializeDeps, MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
+import { UNCHANGED } from '../materializer/unchanged.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { recordedError } from '../registry/deployments.ts'
 import { latestEpoch } from '../registry/materializations.ts'
@@ -24,6 +25,8 @@ export interface WaveDeps {
   materialize(request: MaterializeRequest): Promise<MaterializeResult>
   /** As of `MaterializeDeps`. */
   noteBegun: MaterializeDeps['noteBegun']
+  /** That products which stay as they are were read later than was known, to whoever keeps them in mind. */
+  tellLaterReads(tenant: string): Promise<void>
 }
 
 interface WaveRun {
@@ -59,17 +62,24 @@ export async function makeWave(
 ): Promise<Wave> {
   const [one] = first
   if (one === undefined) return { outcomes: done, errors: [] }
+  const { tenant } = one.product
   const outcomes = [...done]
   const errors: unknown[] = []
-  for (const member of waveOf(first, await deps.readersOfProducts(one.product.tenant))) {
+  const save = () => saveRunResult(deps.pool, run.lease, { products: outcomes })
+  let isSaved = true
+  for (const member of waveOf(first, await deps.readersOfProducts(tenant))) {
     if (outcomes.some(({ id }) => id === member.product.id)) continue
     const reason = isHeld?.(member) === true ? WAITS : leftBecause(member, unread(member), outcomes)
     const { outcome, error, notes = [] } = await outcomeFor(run, member, { reason, done: outcomes }, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)
-    await saveRunResult(deps.pool, run.lease, { products: outcomes })
+    // The list grows with the wave: written for each product that stays as it is, it would cost more than they do.
+    isSaved = !isUnchanged(outcome)
+    if (isSaved) await save()
     await tell(run, outcome, notes, deps)
   }
+  if (!isSaved) await save()
+  if (outcomes.some(isUnchanged)) await deps.tellLaterReads(tenant)
   return { outcomes, errors }
 }
 
@@ -82,7 +92,7 @@ function leftBecause(
   if (unread !== null) return inputFailed(unread)
   const left = upstream.find((name) => {
     const outcome = outcomes.find((one) => one.name === name)
-    return outcome?.epoch === null && outcome.reason?.code !== UNCHANGED
+    return outcome?.epoch === null && !isUnchanged(outcome)
   })
   return left === undefined ? null : inputBehind(left)
 }
@@ -104,9 +114,9 @@ async function outcomeFor(
   const left = async (state: 'failed' | 'skipped', why: RecordedError) =>
     unpublishedOutcome(product, state, why, (await latestEpoch(deps.pool, product.id))?.epoch ?? null)
   if (reason !== null) return { outcome: await left('skipped', reason) }
-  const { report, settle } = productProgress(deps.pool, run.lease, product, done)
+  const { begun, report, settle } = productProgress(deps.pool, run.lease, product, done)
   try {
-    const request = { product, runId: run.lease.runId, signal: run.signal, report, ifChanged: true }
+    const request = { product, runId: run.lease.runId, signal: run.signal, begun, report, ifChanged: true }
     const made = await deps.materialize(request)
     return { outcome: publishedOutcome(product, made), notes: made.contractNotes }
   } catch (error) {
@@ -121,8 +131,7 @@ async function outcomeFor(
   }
 }
 
-/** It is what it would be made. */
-const UNCHANGED = 'inputs_unchanged'
+const isUnchanged = ({ reason }: ProductOutcome): boolean => reason?.code === UNCHANGED
 
 const WAITS: RecordedError = {
   code: 'backing_off',
@@ -175,7 +184,11 @@ async function tell(
 ): Promise<void> {
   const level = { succeeded: 'info', degraded: 'warn', skipped: 'warn', failed: 'error' } as const
   const hasLosses = Object.keys(outcome.lossy_values).length > 0
-  const isSame = outcome.reason?.code === UNCHANGED
   for (const note of notes) await appendRunLog(pool, lease, 'warn', `${outcome.name}: ${note}`)
-  await appendRunLog(pool, lease, isSame ? 'info' : hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
+  await appendRunLog(
+    pool,
+    lease,
+    isUnchanged(outcome) ? 'info' : hasLosses ? 'warn' : level[outcome.state],
+    outcomeText(outcome),
+  )
 }

@@ -17,6 +17,8 @@ export interface ProductProgress {
 }
 
 export interface ProgressWriter {
+  /** There is something to make of it. */
+  readonly begun: () => void
   readonly report: (epoch: number, stores: readonly StoreOutcome[]) => void
   /** Nothing is written after it. */
   settle(): Promise<void>
@@ -41,6 +43,9 @@ export function productProgress(
     if (waiting === null) writing = writing.then(write)
     waiting = { product_id: product.id, product: fullNameOf(product), phase, epoch, stores }
   }
-  tell('making', null, [])
-  return { report: (epoch, stores) => tell('writing', epoch, stores), settle: () => writing }
+  return {
+    begun: () => tell('making', null, []),
+    report: (epoch, stores) => tell('writing', epoch, stores),
+    settle: () => writing,
+  }
 }

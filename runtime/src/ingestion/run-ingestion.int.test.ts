@@ -8,6 +8,8 @@ import { inTransaction } from '../database/pools.ts'
 import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable } from '../materializer/inputs.ts'
+import type { MaterializeRequest } from '../materializer/materialize.ts'
+import { inputsUnchanged } from '../materializer/unchanged.ts'
 import { askBackfill, backfillsOf } from '../registry/backfills.ts'
 import type { Connection } from '../registry/connections.ts'
 import { createConnection } from '../registry/connections.ts'
@@ -20,6 +22,7 @@ import { claimRun, finishRun } from '../registry/run-claims.ts'
 import { lastReads, runLog } from '../registry/run-progress.ts'
 import { enqueueRun } from '../registry/runs.ts'
 import { ANN, tenantWithKeys } from '../registry/testing.ts'
+import { makeWave } from './make-wave.ts'
 import { type IngestionDeps, runIngestion } from './run-ingestion.ts'
 
 const TENANT = 'acme'
@@ -556,3 +559,52 @@ for (const mode of ['full', 'incremental'] as const) {
     assert.deepEqual(await table.stored(), state)
   })
 }
+
+test('a wave writes of its run as often as products are made, however many stay as they are', async () => {
+  const table = await follow()
+  const run = { tenant: TENANT, kind: 'ingestion', connectionId: table.connectionId, trigger: 'manual' } as const
+  await enqueueRun(lake.pool, { ...run, createdBy: ANN })
+  const claimed = await claimRun(lake.pool, { workerId: 'w', leaseMs: 3_600_000 })
+  assert.ok(claimed)
+  const { lease } = claimed
+  await lake.pool.query(`create table written (at serial, result jsonb);
+    create function note_written() returns trigger language plpgsql as
+      'begin insert into written (result) values (new.result); return new; end';
+    create trigger note_written after update of result on runs for each row execute function note_written()`)
+  const manifests = { inputs: [], compute: { trigger: 'on_ingestion' } } as unknown as ManifestSet
+  const products = Array.from({ length: 30 }, (_, index) => {
+    return { product: { id: `prd_${index}`, tenant: TENANT, domain: 'crm', name: `p${index}` } as Product, manifests }
+  })
+  const told: string[] = []
+  const begun: string[] = []
+  const deps = {
+    pool: lake.pool,
+    readersOfProducts: async () => [],
+    tellLaterReads: async (tenant: string) => void told.push(tenant),
+    noteBegun: async (product: Product) => void begun.push(product.name),
+    materialize: async ({ product, begun: begins }: MaterializeRequest) => {
+      if (product.name !== 'p7') throw inputsUnchanged()
+      begins?.()
+      throw new SluiceError('INVALID_DATA', 'it is odd', { code: 'quality_blocked' })
+    },
+  }
+  try {
+    const about = { lease, signal: AbortSignal.timeout(600_000) }
+    const { outcomes } = await makeWave(about, products, { unread: () => null, done: [] }, deps)
+    assert.equal(outcomes.length, 30)
+    const { rows } = await lake.pool.query('select result from written order by at')
+    // That p7 is being made, that it has failed, and the end.
+    assert.deepEqual(
+      rows.map(({ result }) => [result.products.length, result.progress?.product ?? null]),
+      [
+        [7, 'crm.p7'],
+        [8, null],
+        [30, null],
+      ],
+    )
+    assert.deepEqual([told, begun], [[TENANT], ['p7']])
+  } finally {
+    await lake.pool.query('drop trigger note_written on runs; drop function note_written(); drop table written')
+    await finishRun(lake.pool, lease, { state: 'succeeded', result: {} })
+  }
+})

@@ -81,6 +81,8 @@ export interface MaterializeRequest {
    * snapshot, no copy. `key` null: the inputs alone say which rows there are.
    */
   readonly erased?: { readonly key: ErasedKey | null }
+  /** Told when there is something to make, before its work. */
+  readonly begun?: () => void
   /** Told of the epoch that was published, and of its stores as they take it. */
   readonly report?: (epoch: number, stores: readonly StoreOutcome[]) => void
 }
@@ -162,6 +164,7 @@ async function commitNewEpoch(
   }
   const record = recordFor(request, deployed, inputs)
   await deps.noteBegun(product, request.runId, deployed.version)
+  request.begun?.()
   const ownLimits = { ...deps.limits, room }
   let prepared: Prepared
   let compared: readonly CheckResult[] = []

@@ -70,10 +70,13 @@ function dependsOnInputsAlone({ inputs, compute, output, quality }: ManifestSet)
   return !rules.some(({ kind }) => kind === 'freshness') && texts.every((text) => text === null || isStableText(text))
 }
 
+/** It is what it would be made. */
+export const UNCHANGED = 'inputs_unchanged'
+
 /** There is nothing to do, and nothing is published. */
 export function inputsUnchanged(): SluiceError {
   return new SluiceError('CONFLICT', 'its inputs have the rows that it was made of', {
-    code: 'inputs_unchanged',
+    code: UNCHANGED,
     remedy: 'Nothing is to be done. To make it all the same: sluice product materialize.',
   })
 }

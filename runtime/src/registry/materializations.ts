@@ -87,7 +87,10 @@ export async function reserveEpoch(tx: Transaction, productId: string, token: bi
   )
 }
 
-/** Told at the commit of every epoch; the payload is the tenant. Runtimes forget by it what they keep of its products. */
+/**
+ * Told at the commit of every epoch, and once for all the later reads of a wave; the payload is the tenant. Runtimes forget by it
+ * what they keep of its products.
+ */
 export const EPOCHS_CHANNEL = 'sluice_epochs'
 
 /** Records the epoch that `reserveEpoch` took in this transaction, and has every runtime told of it. */
@@ -130,12 +133,12 @@ export async function adoptEpoch(
 }
 
 /**
- * That the rows of the newest epoch are those of a later read, too.
+ * That the rows of the newest epoch are those of a later read, too. Whoever notes the last one of a wave says so (`tellLaterReads`).
  * @param readAts of inputs, RFC 3339 by alias; those that are missing stay
  */
 export async function noteLaterRead(
   tx: Transaction,
-  { id, tenant, productId, inputs }: Materialization,
+  { id, productId, inputs }: Materialization,
   readAts: Readonly<Record<string, string | null>>,
 ): Promise<void> {
   const later = Object.entries(inputs).map(([name, kept]) => {
@@ -148,9 +151,11 @@ export async function noteLaterRead(
     `update materializations set inputs = $2 where id = $1 and inputs <> $2 returning ${COLUMNS}`,
     [id, json(Object.fromEntries(later))],
   )
-  if (noted === null) return
-  await noteReadAt(tx, productId, readAtOf(noted))
-  await change(tx, 'telling the runtimes of a read', 'select pg_notify($1, $2)', [EPOCHS_CHANNEL, tenant])
+  if (noted !== null) await noteReadAt(tx, productId, readAtOf(noted))
+}
+
+export async function tellLaterReads(db: Queryable, tenant: string): Promise<void> {
+  await change(db, 'telling the runtimes of reads', 'select pg_notify($1, $2)', [EPOCHS_CHANNEL, tenant])
 }
 
 /** Records an attempt that was not published. */

@@ -173,7 +173,8 @@ async function makeProducts({ run, members, deps }: Erasing): Promise<readonly P
   const outcomes: ProductOutcome[] = []
   const { lease, signal } = run
   for (const { product, key } of members) {
-    const { report, settle } = productProgress(deps.pool, lease, product, outcomes)
+    const { begun, report, settle } = productProgress(deps.pool, lease, product, outcomes)
+    begun()
     try {
       const made = await deps.materialize({ product, runId: lease.runId, signal, report, erased: { key } })
       const outcome = publishedOutcome(product, made)
