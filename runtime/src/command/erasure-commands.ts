@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { NumbersLost, parseKeepingNumbers } from '../parsing/kept-numbers.ts'
 import { everyValue, UsageError } from './arguments.ts'
 import { type Command, segment, word } from './command.ts'
 import { textTable } from './text-table.ts'
@@ -72,6 +73,8 @@ export const ERASURE_COMMANDS: Readonly<Record<string, Command>> = {
   },
 }
 
+const CANNOT = 'cannot be kept as it is written: put it in quotes'
+
 /** `id=7` for each column, or JSON. No value is ever repeated in an error. */
 export function keyOf(given: readonly string[]): Readonly<Record<string, unknown>> {
   const wrong = new UsageError(
@@ -80,8 +83,10 @@ export function keyOf(given: readonly string[]): Readonly<Record<string, unknown
   const [only = ''] = given
   if (given.length === 1 && only.trimStart().startsWith('{')) {
     try {
-      return JSON.parse(only) as Readonly<Record<string, unknown>>
-    } catch {
+      return parseKeepingNumbers(only) as Readonly<Record<string, unknown>>
+    } catch (error) {
+      if (error instanceof NumbersLost)
+        throw new UsageError(`--key has a number at ${error.pointers[0]} that ${CANNOT}`)
       throw wrong
     }
   }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
+import { NumbersLost, parseKeepingNumbers } from '../parsing/kept-numbers.ts'
 import { UsageError } from './arguments.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { reasonOf } from './failures.ts'
@@ -48,10 +49,11 @@ async function readRequest(file: string): Promise<object> {
     throw new Error(`${file} cannot be read: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
   })
   try {
-    const value: unknown = JSON.parse(text)
+    const value: unknown = parseKeepingNumbers(text)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  } catch {
-    // Told below.
+  } catch (error) {
+    // Anything else is told below.
+    if (error instanceof NumbersLost) throw new Error(`${file}: ${error.pointers.join(', ')} ${error.message}`)
   }
   throw new Error(`${file} holds no JSON object with labels and features`)
 }

@@ -14,6 +14,11 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   return constraint === undefined || (original as { constraint?: unknown }).constraint === constraint
 }
 
+/** True where what the row refers to is not there, or no more. */
+export function isForeignKeyViolation(error: unknown): boolean {
+  return sqlState(error instanceof SluiceError ? error.cause : error) === '23503'
+}
+
 /** True where the same transaction, run again from its start, may succeed: serialization failure or deadlock. */
 export function isSerializationFailure(error: unknown): boolean {
   const state = sqlState(error instanceof SluiceError ? error.cause : error)

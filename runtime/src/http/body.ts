@@ -4,6 +4,7 @@ import type { Context, Middleware } from 'koa'
 import { koaBody } from 'koa-body'
 import type { TSchema } from 'typebox'
 import type { BodyBytes, BodyStream } from '../flow.ts'
+import { parseKeepingNumbers } from '../parsing/kept-numbers.ts'
 import type { ParseThreads } from '../parsing/parse-threads.ts'
 import { parseForm } from './form-body.ts'
 import { parseJsonBody } from './json-body.ts'
@@ -78,7 +79,7 @@ export function bodyBytes(maxBytes: number): BodyReader {
 }
 
 export interface JsonSpec {
-  /** What makes values of the text; default `JSON.parse`. */
+  /** What makes values of the text; default `parseKeepingNumbers`. */
   readonly parse?: (text: string) => unknown
   /** What a body is held against; a long one already in its thread, so that the rest costs little here. */
   readonly schema?: TSchema | undefined
@@ -86,14 +87,17 @@ export interface JsonSpec {
   readonly mostValues?: number | undefined
 }
 
-export function jsonReader(maxBytes: number, { parse = JSON.parse, schema, mostValues }: JsonSpec = {}): BodyParser {
+export function jsonReader(
+  maxBytes: number,
+  { parse = parseKeepingNumbers, schema, mostValues }: JsonSpec = {},
+): BodyParser {
   const read = bodyBytes(maxBytes)
   const schemaJson = schema === undefined ? null : JSON.stringify(schema)
   return async (ctx, { threads, key, signal }) => {
     requireType(ctx.req, /^application\/(?:json|[\w.-]+\+json)$/, 'application/json')
     const bytes = await read(ctx)
     if (threads === null || bytes.length <= MOST_BYTES_HERE) return parseJsonBody(bytes, parse, mostValues)
-    const input: JsonTask = { bytes, schemaJson, isExact: parse !== JSON.parse, mostValues }
+    const input: JsonTask = { bytes, schemaJson, isExact: parse !== parseKeepingNumbers, mostValues }
     await threads.run({ name: 'json', input, key, signal })
     return parse(bytes.toString('utf8'))
   }

@@ -363,6 +363,11 @@ export const ERROR_CODES = {
     title: 'Products are made of it',
     remedy: 'Delete those first, or deploy versions of them that do without it.',
   },
+  product_being_deleted: {
+    status: 409,
+    title: 'Product being deleted',
+    remedy: 'Wait until it is gone. Where the deletion failed, delete it again, or repeat this in ten minutes.',
+  },
   not_deployed: { status: 409, title: 'Not deployed', remedy: 'Deploy a version first.' },
   product_paused: {
     status: 409,

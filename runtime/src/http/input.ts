@@ -3,6 +3,7 @@ import type { TObject, TSchema } from 'typebox'
 import { Type } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
+import { isKept } from '../parsing/kept-numbers.ts'
 import { faultWords } from '../parsing/schema-words.ts'
 import { didYouMean } from '../parsing/suggestion.ts'
 import { type InputFault, refuse, validationFailed } from './problem.ts'
@@ -211,7 +212,9 @@ function addParameter(
 
 /** Text that is no number or boolean stays text, so that the validator names the fault. */
 function coerce(text: string, shape: Shape): unknown {
-  if (shape === 'number' || shape === 'integer') return /^-?\d{1,15}(\.\d{1,15})?$/.test(text) ? Number(text) : text
+  if (shape === 'number' || shape === 'integer') {
+    return /^-?\d{1,15}(\.\d{1,15})?$/.test(text) && isKept(text, Number(text)) ? Number(text) : text
+  }
   if (shape === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
   return text
 }

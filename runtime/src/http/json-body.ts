@@ -1,22 +1,24 @@
 import { isUtf8 } from 'node:buffer'
-import { refuse } from './problem.ts'
+import { NUMBER_LOST, NumbersLost, parseKeepingNumbers } from '../parsing/kept-numbers.ts'
+import { refuse, validationFailed } from './problem.ts'
 
 const MAX_DEPTH = 64
 /** More than anything that is sent here has; objects of many keys cost a hundred times what a text of their length does. */
 const MAX_VALUES = 20_000
+const MAX_POINTER_LENGTH = 200
 const QUOTE = 34
 const BACKSLASH = 92
 
 /**
  * Parses a body that two readers cannot understand differently: UTF-8, no key twice in an object, no `__proto__`, no
  * null characters or lone surrogates, at most 64 levels. Throws `malformed_body` otherwise, and `body_too_large` for more
- * than `mostValues`; never repeats the text.
- * @param parse what makes values of the text; default `JSON.parse`
+ * than `mostValues`, `validation_failed` for numbers that cannot be kept as they are written; never repeats the text.
+ * @param parse what makes values of the text; default `parseKeepingNumbers`
  * @param mostValues default 20,000
  */
 export function parseJsonBody(
   bytes: Uint8Array,
-  parse: (text: string) => unknown = JSON.parse,
+  parse: (text: string) => unknown = parseKeepingNumbers,
   mostValues = MAX_VALUES,
 ): unknown {
   return parseJsonText(decodeText(bytes), parse, mostValues)
@@ -28,8 +30,10 @@ export function parseJsonText(text: string, parse: (text: string) => unknown, mo
   let value: unknown
   try {
     value = parse(text)
-  } catch {
-    throw malformed('it is not JSON')
+  } catch (error) {
+    if (!(error instanceof NumbersLost)) throw malformed('it is not JSON')
+    const places = error.pointers.map((pointer) => pointer.slice(0, MAX_POINTER_LENGTH))
+    throw validationFailed(places.map((pointer) => ({ in: 'body', pointer, message: NUMBER_LOST })))
   }
   checkStructure(text)
   return value

@@ -1,4 +1,5 @@
 import { Composer, type CST, type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml'
+import { isKept } from '../parsing/kept-numbers.ts'
 import type { Json, JsonObject, ManifestName, Path, Problem } from './problem.ts'
 import { formatPath } from './problem.ts'
 import { syntaxError } from './yaml-syntax.ts'
@@ -191,7 +192,7 @@ class TreeReader {
   }
 
   #content(node: Node, path: Path, place: Place, aliased: boolean): Json | undefined {
-    if (isScalar(node)) return this.#scalar(node.value, path, place)
+    if (isScalar(node)) return this.#scalar(node.value, node.source, path, place)
     if (isSeq<Node | null>(node)) return this.#list(node.items, path, place, aliased)
     if (isMap<Node, Node | null>(node)) return this.#map(node.items, path, place, aliased)
     return this.#refuse('this kind of YAML node is not understood', path, place)
@@ -223,10 +224,12 @@ class TreeReader {
     return this.#read(target, path, place, true)
   }
 
-  #scalar(value: unknown, path: Path, place: Place): Json | undefined {
+  /** @param source as it is written: a number that loses digits stays a text, which its column's type reads */
+  #scalar(value: unknown, source: string | undefined, path: Path, place: Place): Json | undefined {
     if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : value.toString()
     if (typeof value === 'number') {
-      return Number.isFinite(value) ? value : this.#refuse('infinity and NaN are not numbers here', path, place)
+      if (!Number.isFinite(value)) return this.#refuse('infinity and NaN are not numbers here', path, place)
+      return source === undefined || isKept(source, value) ? value : source
     }
     if (typeof value === 'string') {
       if (value.isWellFormed() && !value.includes('\0')) return value

@@ -5,6 +5,7 @@ import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { endpointsEver, type FormerEndpoint, heldEndpoints, variantsEver } from '../registry/endpoint-states.ts'
 import { deployedProducts, type Product } from '../registry/products.ts'
+import type { Queryable } from '../registry/sql.ts'
 import { copiesUnreachable, storeMissing } from './store-missing.ts'
 
 export interface StoreCopiesDeps {
@@ -19,7 +20,7 @@ export interface StoreCopiesDeps {
 export async function requireReachable(
   { tenant, productId }: { readonly tenant: string; readonly productId: string | null },
   abandoned: readonly string[],
-  { pool, plugins }: StoreCopiesDeps,
+  { pool, plugins }: { readonly pool: Queryable; readonly plugins: PluginSet },
 ): Promise<readonly string[]> {
   const held = await heldEndpoints(pool, tenant, productId)
   const unreachable = held.filter((type) => plugins.serving(type) === undefined)

@@ -159,7 +159,7 @@ export async function endpointLost(db: Queryable, copy: SoundCopy, loss: CopyLos
 }
 
 /** Longer than stores take to drop what they have of a product. */
-const LEAVING_S = 600
+export const LEAVING_S = 600
 
 /**
  * Stores are about to drop every copy of the product; of the tenant where that is null. Written down before they are

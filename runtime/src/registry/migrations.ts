@@ -52,6 +52,7 @@ import { schemaContracts } from './migrations/094-schema-contracts.ts'
 import { comparedDeployments } from './migrations/095-compared-deployments.ts'
 import { expectations } from './migrations/097-expectations.ts'
 import { exportPlaces } from './migrations/101-export-places.ts'
+import { deletions } from './migrations/102-deletions.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -113,5 +114,6 @@ export const registryMigrations: MigrationList = {
     comparedDeployments,
     expectations,
     exportPlaces,
+    deletions,
   ],
 }

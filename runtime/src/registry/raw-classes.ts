@@ -22,6 +22,16 @@ function pairsOf(classes: Classes): readonly [columns: readonly string[], names:
 }
 
 /**
+ * Makes what gives classes and what is judged by them one after the other in a tenant, until the transaction ends: versions that come
+ * into service, and the deletion of what they are made of.
+ */
+export async function lockClasses(tx: Transaction, tenant: string): Promise<void> {
+  await many(tx, 'locking the classes', 'select pg_advisory_xact_lock(hashtextextended($1, 0))', [
+    `classes of ${tenant}`,
+  ])
+}
+
+/**
  * Keeps what the product gives now and will not give then, of connections that `by` has not made. Before the product's own
  * are replaced, or go with it.
  * @param next what it gives from now on

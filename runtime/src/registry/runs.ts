@@ -2,6 +2,8 @@
  * Jobs: an ingestion of a connection, a materialization of a product. Here they are queued, found and cancelled; how
  * workers take them is in `run-claims.ts`, what they report in `run-progress.ts`.
  */
+import { SluiceError } from '@sluice/sdk'
+import { isForeignKeyViolation } from '../database/errors.ts'
 import type { Actor } from './actor.ts'
 import type { RecordedError } from './deployments.ts'
 import { newId } from './ids.ts'
@@ -65,9 +67,25 @@ export type NewRun = {
   | { readonly kind: 'materialization'; readonly productId: string }
 )
 
-/** Queues a run. Workers hear of it when the caller's transaction commits. */
+/**
+ * Queues a run. Workers hear of it when the caller's transaction commits. Throws INVALID_DATA `connection_not_found`, `product_not_found`
+ * where what it is for went meanwhile.
+ */
 export async function enqueueRun(db: Queryable, run: NewRun): Promise<Run> {
-  const queued = await one<Run>(
+  const queued = await insertRun(db, run).catch((error: unknown) => {
+    if (!isForeignKeyViolation(error)) throw error
+    const what = run.kind === 'ingestion' ? 'connection' : 'product'
+    throw new SluiceError('INVALID_DATA', `there is no such ${what} any more`, {
+      code: `${what}_not_found`,
+      cause: error,
+    })
+  })
+  await announceRuns(db, run.tenant)
+  return queued
+}
+
+function insertRun(db: Queryable, run: NewRun): Promise<Run> {
+  return one<Run>(
     db,
     'queueing the run',
     `insert into runs (id, tenant, kind, connection_id, product_id, parent_id, trigger, input, max_attempts, created_by)
@@ -85,8 +103,6 @@ export async function enqueueRun(db: Queryable, run: NewRun): Promise<Run> {
       json(run.createdBy),
     ],
   )
-  await announceRuns(db, run.tenant)
-  return queued
 }
 
 export async function announceRuns(db: Queryable, tenant: string): Promise<void> {
@@ -159,6 +175,13 @@ export async function queuedRunOf(
      order by created_at limit 1`,
     [id],
   )
+}
+
+/** The run of a rollback of the product that has not ended; null: there is none. */
+export async function rollbackUnderWay(db: Queryable, productId: string): Promise<string | null> {
+  const statement = `select id from runs where product_id = $1 and trigger = 'rollback' and state in ('queued', 'running')
+     and not cancel_requested limit 1`
+  return (await maybeOne<{ readonly id: string }>(db, 'looking for a rollback', statement, [productId]))?.id ?? null
 }
 
 /** A run of the connection that has not begun and was asked for with the same input. As `queuedRunOf`. */

@@ -103,6 +103,8 @@ export function erasureRoutes(platform: Platform, cursors: Cursors): readonly Ro
         'table_not_ingested',
         'erasure_key_mismatch',
         'erasure_expires_history',
+        'product_paused',
+        'run_in_progress',
         'invalid_value',
       ],
       async handler(call) {

@@ -134,6 +134,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
       errors: [
         'product_not_found',
         'ambiguous_product',
+        'product_being_deleted',
         'invalid_value',
         'sql_too_long',
         'export_unsupported',

@@ -106,6 +106,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
         'breaks_downstream',
         'version_exists',
         'preview_exists',
+        'product_being_deleted',
         'input_not_ingested',
         ...PLAN_ERRORS,
       ],
@@ -153,6 +154,8 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
         'version_not_found',
         'snapshot_not_found',
         'plan_changed',
+        'product_being_deleted',
+        'product_paused',
         'class_lowering_unnamed',
         'class_lowering_refused',
         'classes_changed',
@@ -206,7 +209,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       idempotent: true,
       authorize: developer,
       responses: { 202: { description: 'The run, queued.', schema: Run } },
-      errors: ['not_deployed', 'product_paused', 'product_not_found', 'ambiguous_product'],
+      errors: ['not_deployed', 'product_paused', 'product_being_deleted', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
         return answer.reply(await requestMaterialization(platform, call, productReference(call), answer.keep))
@@ -231,6 +234,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 202: { description: 'The run that makes it anew, queued.', schema: Run } },
       errors: [
         'product_not_paused',
+        'product_being_deleted',
         'registry_outdated',
         'version_not_found',
         'product_not_found',

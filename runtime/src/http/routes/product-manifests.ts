@@ -34,7 +34,7 @@ export function manifestRoutes(platform: Platform): readonly Route[] {
       idempotent: true,
       authorize: developer,
       responses: { 200: { description: 'What they mean, with warnings.', schema: ParsedManifests } },
-      errors: ['manifests_invalid', 'product_not_found', 'ambiguous_product'],
+      errors: ['manifests_invalid', 'product_being_deleted', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const answer = keptAnswer(call, manifestsReply)
         return answer.reply(await uploadManifests(platform, call, productReference(call), call.body, answer.keep))

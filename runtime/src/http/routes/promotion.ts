@@ -29,6 +29,7 @@ export function promotionRoutes(platform: Platform): readonly Route[] {
       errors: [
         'preview_not_found',
         'plan_changed',
+        'product_being_deleted',
         'draft_of_another',
         'class_lowering_unnamed',
         'classes_changed',

@@ -108,7 +108,14 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       idempotent: true,
       authorize: (call) => requireDeveloper(call.principal),
       responses: { 202: { description: 'The new run.', schema: RunShape } },
-      errors: ['ingestion_not_found'],
+      errors: [
+        'ingestion_not_found',
+        'run_in_progress',
+        'product_paused',
+        'product_being_deleted',
+        'not_deployed',
+        'preview_not_found',
+      ],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
         return answer.reply(await retryRun(platform, call, call.params.run_id, answer.keep))

@@ -366,7 +366,7 @@ export const ReadKeysRequest = Type.Object(
               minItems: 1,
               maxItems: MAX_KEYS,
               description:
-                'lookup: the value of the identity column, or an object with that of each. realtime: the key_template with the values of the row, or an object with those of its columns. Whole numbers beyond ±(2^53−1) as strings.',
+                'lookup: the value of the identity column, or an object with that of each. realtime: the key_template with the values of the row, or an object with those of its columns. Numbers of more than 15 digits, and whole ones beyond ±(2^53−1), as strings.',
             },
           ),
           columns: ColumnNames,

@@ -146,6 +146,7 @@ export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Ro
       errors: [
         ...OF_PRODUCT,
         'product_forbidden',
+        'product_being_deleted',
         'not_materialized',
         'mask_pending',
         'changes_need_key',

@@ -25,6 +25,7 @@ import { lockGrants } from '../../registry/grant-bases.ts'
 import { revokeRawTableGrants } from '../../registry/grants.ts'
 import { productsReadingFrom } from '../../registry/products.ts'
 import { emptyQuarantine } from '../../registry/quarantine.ts'
+import { lockClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from '../platform.ts'
@@ -50,6 +51,7 @@ import {
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
 const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
+const NAMES = 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.'
 
 export interface NewConnectionRequest {
   readonly name: string
@@ -65,7 +67,7 @@ export async function registerConnection(
   keep: Keep<ScheduledConnection>,
 ): Promise<ScheduledConnection> {
   requireDeveloper(call.principal)
-  requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
+  requireText(request.name, 'name', NAME, NAMES)
   const schedule = request.schedule && scheduleOf(request.schedule, platform.config.limits.schedule_interval_ms)
   const plugin = connectorPlugin(platform, request.connectorType)
   checkFollowable(schedule, plugin)
@@ -113,7 +115,8 @@ export async function changeConnection(
   const { limits } = platform.config
   const schedule = change.schedule ? scheduleOf(change.schedule, limits.schedule_interval_ms) : change.schedule
   const before = await connectionOf(platform, call.tenant, idOrName)
-  if (change.name !== undefined && change.name !== before.name) await checkRename(platform, before, change.name)
+  const newName = change.name === before.name ? undefined : change.name
+  if (newName !== undefined) requireText(newName, 'name', NAME, NAMES)
   const plugin = connectorPlugin(platform, before.connectorType)
   checkFollowable(schedule, plugin)
   const parsed =
@@ -124,9 +127,11 @@ export async function changeConnection(
           await checkedByPlugin(platform, call.tenant, plugin, parseConfig(change.configText, plugin)),
         )
   return inTransaction(platform.pool, async (tx) => {
+    if (newName !== undefined) await lockClasses(tx, call.tenant)
     // As it is from here on: who sends settings of before would else bring these back, beside a secret of later.
     const connection = await lockConnection(tx, call.tenant, before.id)
     if (connection === null) throw notFound('connection')
+    if (newName !== undefined) await checkRename(tx, platform, connection)
     const changed = parsed === null ? [] : changedSettings(connection, parsed.open)
     // There is no source that rows could be read from again: whatever is changed, those that came stay.
     const isPushed = connection.connectorType === PUSH_TYPE
@@ -175,9 +180,8 @@ function ownerRequired(changed: readonly string[]): SluiceError {
 }
 
 /** Whoever took over the name would take over the rows that lie under it in the lake, and the inputs of products. */
-async function checkRename(platform: Platform, connection: Connection, name: string): Promise<void> {
-  requireText(name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
-  await refuseUsed(platform, connection)
+async function checkRename(tx: Transaction, platform: Platform, connection: Connection): Promise<void> {
+  await refuseUsed(tx, connection)
   if ((await rawTables(platform, connection)).length === 0) return
   throw new SluiceError('CONFLICT', 'rows of this connection lie in the lake under its name', {
     code: 'connection_in_use',
@@ -185,8 +189,9 @@ async function checkRename(platform: Platform, connection: Connection, name: str
   })
 }
 
-async function refuseUsed(platform: Platform, { tenant, name }: Connection): Promise<void> {
-  const users = await productsReadingFrom(platform.pool, tenant, name)
+/** After `lockClasses`: no version that reads from it comes into service meanwhile. */
+async function refuseUsed(tx: Transaction, { tenant, name }: Connection): Promise<void> {
+  const users = await productsReadingFrom(tx, tenant, name)
   if (users.length === 0) return
   throw new SluiceError('CONFLICT', 'products read from this connection', {
     code: 'connection_in_use',
@@ -202,18 +207,22 @@ function rawTables(platform: Platform, { tenant, name }: Connection): Promise<re
 /** With its rows in the lake: a connection of the same name would go on with them. Throws 409 `connection_in_use`. */
 export async function removeConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<void> {
   requireDeveloper(call.principal)
-  const connection = await connectionOf(platform, call.tenant, idOrName)
-  await refuseUsed(platform, connection)
-  const tables = await rawTables(platform, connection)
-  await inTransaction(platform.pool, async (tx) => {
+  const { id } = await connectionOf(platform, call.tenant, idOrName)
+  const tables = await inTransaction(platform.pool, async (tx) => {
     // In the order of `changeConnection`.
-    await lockConnection(tx, call.tenant, connection.id)
+    await lockClasses(tx, call.tenant)
+    const connection = await lockConnection(tx, call.tenant, id)
+    if (connection === null) throw notFound('connection')
+    await refuseUsed(tx, connection)
+    // Runs that have read from it publish nothing from here on.
+    const left = await rawTables(platform, connection)
     await lockGrants(tx, call.tenant)
-    for (const table of tables) await registryCatalog(tx).dropPointer(table)
+    for (const table of left) await registryCatalog(tx).dropPointer(table)
     await leaveCapture(tx, platform, connection)
     await deleteConnection(tx, call.tenant, connection.id)
     await endWhatRested(tx, call, { connection: connection.id })
     await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })
+    return left
   })
   for (const table of tables) await platform.lake.purgeTable(table)
 }

@@ -6,14 +6,15 @@ import type { TenantCall } from '../../flow.ts'
 import { keepSchedule } from '../../jobs/set-schedule.ts'
 import { isSubject } from '../../policy/classification.ts'
 import { type Actor, actorOf } from '../../registry/actor.ts'
+import { requireStays } from '../../registry/deletions.ts'
 import { createDeployment, finishDeployment, supersedeDeployments } from '../../registry/deployments.ts'
 import { raiseFence } from '../../registry/fences.ts'
 import { keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
 import { type GrantSubject, grantAddedTo, grantProduct } from '../../registry/grants.ts'
 import { setObjective } from '../../registry/product-freshness.ts'
-import { type Product, setPause, updateProduct } from '../../registry/products.ts'
+import { type Product, pauseOf, setPause, updateProduct } from '../../registry/products.ts'
 import { settleRaisedColumns } from '../../registry/raised-classes.ts'
-import { endKeptClasses, keepLostClasses, saveRawClasses } from '../../registry/raw-classes.ts'
+import { endKeptClasses, keepLostClasses, lockClasses, saveRawClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { JUDGED_BY_INFLUENCE, type NewVersion, saveVersion } from '../../registry/versions.ts'
@@ -25,7 +26,8 @@ import { classesOf, copiedBy } from './column-classes.ts'
 import { comparisonFor, requireSameVersion } from './comparison.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { wantedSchedule } from './product-schedule.ts'
-import { keepReach, lockClasses, requireSameClasses } from './raised-classes.ts'
+import { keepReach, requireSameClasses } from './raised-classes.ts'
+import { requireSources } from './staying-sources.ts'
 import { areMade, keptUpstreams, requireNoCycle } from './upstreams.ts'
 
 /** What of the request is said when the version is committed. */
@@ -36,7 +38,7 @@ export interface Committed {
 
 /**
  * Raising the fence ends runs of the former version: they may not commit any more. Throws CONFLICT `plan_changed` where another
- * version came into service since it was judged.
+ * version came into service since it was judged, or an input is gone, and `product_being_deleted`.
  */
 export async function commitDeployment(
   platform: Platform,
@@ -54,6 +56,8 @@ export async function commitDeployment(
   return inTransaction(platform.pool, async (tx) => {
     const actor = actorOf(call.principal)
     await lockClasses(tx, call.tenant)
+    await requireStays(tx, product.id)
+    await requireSources(tx, call.tenant, manifests)
     await requireSameVersion(tx, product)
     await first(tx)
     await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
@@ -82,7 +86,9 @@ export async function commitDeployment(
       archetype: manifests.product.archetype,
       description: manifests.product.description,
     })
-    await setPause(tx, product.id, null)
+    // Which of the two is right is for a person to say: until then no run makes it, whichever version it is of.
+    const isOutdated = (await pauseOf(tx, product.id))?.reason === 'registry_outdated'
+    if (!isOutdated) await setPause(tx, product.id, null)
     const target = { id: product.id, tenant: call.tenant, of: 'product' } as const
     await keepSchedule(tx, target, wantedSchedule(call, manifests, checked.followed))
     await setObjective(tx, target, manifests.product.slo.freshnessMs)
@@ -115,7 +121,7 @@ export async function commitDeployment(
         data: { version, product: product.name, namespace: product.domain },
       })
     }
-    const waits = !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
+    const waits = isOutdated || !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
     const runId = waits ? null : await queueFirstRun(tx, product, actor)
     const hashes = { digest, storesHash: storesHash(checked.plan.stores) }
     const answer = { dryRun: false, ...hashes, plan: checked.plan, deployment, runId }

@@ -6,10 +6,12 @@ import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import { actorOf } from '../../registry/actor.ts'
+import { requireStays } from '../../registry/deletions.ts'
 import { createDeployment, finishDeployment } from '../../registry/deployments.ts'
 import { raiseFence } from '../../registry/fences.ts'
 import { createPreview } from '../../registry/previews.ts'
 import { updateProduct } from '../../registry/products.ts'
+import { lockClasses } from '../../registry/raw-classes.ts'
 import { saveVersion } from '../../registry/versions.ts'
 import { audited, type Keep, type Platform } from '../platform.ts'
 import { inputsAreInLake } from '../products/products.ts'
@@ -17,10 +19,11 @@ import type { Checked } from './check-version.ts'
 import { type Committed, queueFirstRun, versionOf } from './commit-deployment.ts'
 import { previewComparison } from './comparison.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
-import { lockClasses, requireSameClasses } from './raised-classes.ts'
+import { requireSameClasses } from './raised-classes.ts'
+import { requireSources } from './staying-sources.ts'
 import { areMade, requireNoCycle } from './upstreams.ts'
 
-/** Throws CONFLICT `preview_exists`, `input_not_ingested`, and QUOTA `tier_limit_exceeded`: it counts as a product. */
+/** Throws CONFLICT `preview_exists`, `input_not_ingested`, `plan_changed`, `product_being_deleted`, and QUOTA `tier_limit_exceeded`: it counts as a product. */
 export async function commitPreview(
   platform: Platform,
   call: TenantCall,
@@ -33,6 +36,8 @@ export async function commitPreview(
   return inTransaction(platform.pool, async (tx) => {
     const actor = actorOf(call.principal)
     await lockClasses(tx, call.tenant)
+    await requireStays(tx, product.id)
+    await requireSources(tx, call.tenant, manifests)
     await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
     await requireNoCycle(tx, product, manifests)
     const days = platform.config.limits.preview_days

@@ -130,7 +130,7 @@ export async function removePreview(
   await dropPreview(platform, preview, faultPoint, signal)
 }
 
-function noPreview(): SluiceError {
+export function noPreview(): SluiceError {
   return new SluiceError('INVALID_DATA', 'the product has no preview', {
     code: 'preview_not_found',
     remedy: 'Deploy a version with stage: preview.',

@@ -308,11 +308,6 @@ export async function keepReach(tx: Transaction, call: TenantCall, product: Prod
   }
 }
 
-/** Makes what gives classes and what is judged by them one after the other in a tenant, until the transaction ends. */
-export async function lockClasses(tx: Transaction, tenant: string): Promise<void> {
-  await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`classes of ${tenant}`])
-}
-
 /** Throws CONFLICT `classes_changed` where columns that the manifests read are hidden by now that were not when they were judged. */
 export async function requireSameClasses(
   db: Queryable,

@@ -3,7 +3,9 @@ import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { WantedSchedule } from '../../jobs/set-schedule.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { productPaused } from '../../materializer/pauses.ts'
 import { actorOf } from '../../registry/actor.ts'
+import { requireStays } from '../../registry/deletions.ts'
 import {
   createDeployment,
   type Deployment,
@@ -12,9 +14,9 @@ import {
 } from '../../registry/deployments.ts'
 import { raiseFence } from '../../registry/fences.ts'
 import { epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../../registry/materializations.ts'
-import type { Product } from '../../registry/products.ts'
+import { type Product, pauseOf } from '../../registry/products.ts'
 import { settleRaisedColumns } from '../../registry/raised-classes.ts'
-import { endKeptClasses, saveRawClasses } from '../../registry/raw-classes.ts'
+import { endKeptClasses, lockClasses, saveRawClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, type Run } from '../../registry/runs.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, JUDGED_BY_INFLUENCE, saveVersion } from '../../registry/versions.ts'
@@ -24,7 +26,8 @@ import { checkManifests, loweringProblem } from './check-version.ts'
 import { classesOf, copiedBy } from './column-classes.ts'
 import { requireSameVersion } from './comparison.ts'
 import { wantedSchedule } from './product-schedule.ts'
-import { keepReach, lockClasses, reachNote, requireSameClasses } from './raised-classes.ts'
+import { keepReach, reachNote, requireSameClasses } from './raised-classes.ts'
+import { requireSources } from './staying-sources.ts'
 import { breakingProblem, keptUpstreams, requireNoCycle } from './upstreams.ts'
 
 export type RollbackTarget = { readonly version: string } | { readonly snapshotId: string }
@@ -60,7 +63,8 @@ export interface RollbackInput {
 /**
  * Queues the rollback; until its epoch is committed, the version in service goes on. The caller needs what deploying
  * that version would take. Throws INVALID_DATA `snapshot_not_found` or `version_not_found`, CONFLICT
- * `class_lowering_unnamed`, `plan_changed` where another version came into service since it was judged.
+ * `class_lowering_unnamed`, `plan_changed` where another version came into service since it was judged, `product_paused` where the
+ * registry is older than the lake, `product_being_deleted`.
  */
 export async function rollBackProduct(
   platform: Platform,
@@ -86,6 +90,11 @@ export async function rollBackProduct(
   return inTransaction(platform.pool, async (tx) => {
     const createdBy = actorOf(call.principal)
     await lockClasses(tx, call.tenant)
+    await requireStays(tx, product.id)
+    await requireSources(tx, call.tenant, manifests)
+    const pause = await pauseOf(tx, product.id)
+    // Its run would find so, and fail.
+    if (pause?.reason === 'registry_outdated') throw productPaused(pause)
     await requireSameVersion(
       tx,
       product,

@@ -4,16 +4,20 @@ import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { ErasureInput } from '../../ingestion/erasure/erasure-input.ts'
 import { historiesOf, touchedPreviews, touchedProducts } from '../../ingestion/erasure/touched-products.ts'
+import { about } from '../../ingestion/make-wave.ts'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import type { DeployedProduct } from '../../ingestion/wave.ts'
 import { qualified } from '../../manifest/context.ts'
 import { rawTable } from '../../materializer/inputs.ts'
+import { productPaused } from '../../materializer/pauses.ts'
 import { tablesOfProduct } from '../../materializer/variants.ts'
 import { actorOf } from '../../registry/actor.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { closeErasures, createErasure, type Erasure, findErasure, listErasures } from '../../registry/erasures.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
-import { enqueueRun } from '../../registry/runs.ts'
+import { pauseOf } from '../../registry/products.ts'
+import { enqueueRun, rollbackUnderWay } from '../../registry/runs.ts'
+import type { Queryable } from '../../registry/sql.ts'
 import { connectionOf } from '../connections/connections.ts'
 import { audited, type Keep, notFound, type Platform, requireAdmin } from '../platform.ts'
 import { parseValue } from '../reads/parse-value.ts'
@@ -31,7 +35,8 @@ const ATTEMPTS = 20
 
 /**
  * Queues the run. Throws INVALID_DATA `table_not_ingested`, `erasure_key_mismatch` and `invalid_value` for a key that the raw table
- * has not, or a number that may have lost digits, and CONFLICT `erasure_expires_history` where nobody has said yet that history may go, with what would.
+ * has not, or a number that may have lost digits, CONFLICT `product_paused`, `run_in_progress`
+ * of a product that the run would make anew and may not, and `erasure_expires_history` where nobody has said yet that history may go, with what would.
  */
 export async function requestErasure(
   platform: Platform,
@@ -45,9 +50,12 @@ export async function requestErasure(
   const connection = await connectionOf(platform, tenant, reference)
   const table = qualified(wanted.table)
   const key = await checkedKey(platform, connection, table, wanted)
-  if (!wanted.expireHistory) throw await expiresHistory(platform, connection, table)
+  const members = await touchedProducts(platform.pool, connection, table)
+  await requireMakeable(platform.pool, members)
+  if (!wanted.expireHistory) throw await expiresHistory(platform, connection, table, members)
   const createdBy = actorOf(call.principal)
   return inTransaction(platform.pool, async (tx) => {
+    await requireMakeable(tx, members)
     const made = await createErasure(
       tx,
       platform.masters,
@@ -124,8 +132,29 @@ function exactText(column: string, value: string | number | boolean): string {
 /** No text says which value of these is meant. */
 const UNCOMPARED = ['binary', 'json', 'float', 'double']
 
-async function expiresHistory(platform: Platform, connection: Connection, table: string): Promise<SluiceError> {
-  const members = await touchedProducts(platform.pool, connection, table)
+/** Its run makes each anew, and that would take away what a pause keeps: whoever has paused it says that it may go. */
+async function requireMakeable(db: Queryable, members: readonly DeployedProduct[]): Promise<void> {
+  for (const { product } of members) {
+    const pause = await pauseOf(db, product.id)
+    if (pause !== null) throw about(fullNameOf(product), productPaused(pause))
+    const rollback = await rollbackUnderWay(db, product.id)
+    if (rollback !== null) throw rollbackPauses(fullNameOf(product), rollback)
+  }
+}
+
+function rollbackPauses(product: string, runId: string): SluiceError {
+  return new SluiceError('CONFLICT', `${product} is being rolled back, which pauses it`, {
+    code: 'run_in_progress',
+    remedy: `Wait for the run ${runId}, resume the product or deploy a version of it, and ask again.`,
+  })
+}
+
+async function expiresHistory(
+  platform: Platform,
+  connection: Connection,
+  table: string,
+  members: readonly DeployedProduct[],
+): Promise<SluiceError> {
   const previews = await touchedPreviews(platform.pool, connection, table)
   const raw = rawTable(connection.tenant, connection.name, table)
   const own = await Promise.all(members.map(({ product }) => tablesOfProduct(product, platform.lake)))

@@ -7,6 +7,7 @@ import { askForJobs, ringForJobs } from '../../jobs/claims.ts'
 import { isActor } from '../../registry/actor.ts'
 import { appendAudit } from '../../registry/audit.ts'
 import { databaseNow } from '../../registry/clock.ts'
+import { beingDeleted, productsStaying } from '../../registry/deletions.ts'
 import {
   createExport,
   type Export,
@@ -21,6 +22,7 @@ import {
 import { isId } from '../../registry/ids.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { audited, type Keep, type Platform } from '../platform.ts'
+import { requireKeptParams } from '../queries/asked-query.ts'
 import { NamedTables } from '../queries/named-tables.ts'
 import { shownTables } from '../queries/shown-tables.ts'
 import { findReadable } from '../reads/read-keys.ts'
@@ -49,6 +51,7 @@ export async function requestExport(
 ): Promise<Export> {
   const { pool, config, exportDestinations } = platform
   const { format = 'parquet', params, to } = asked
+  requireKeptParams(params)
   if (to !== undefined) exportDestinations.require(call.tenant, to)
   const sql = await statementOf(platform, call, asked)
   const request: ExportRequest = {
@@ -88,6 +91,9 @@ async function statementOf(platform: Platform, call: TenantCall, asked: AskedExp
   }
   if (params !== undefined) throw invalid('parameters are for statements')
   const { domain, name } = await readable(platform, call, product as string)
+  const full = `${domain}.${name}`
+  if ((await productsStaying(platform.pool, call.tenant, [full])).get(full)?.isLeaving)
+    throw beingDeleted('the product')
   return `SELECT ${columns?.map(quoteName).join(', ') ?? '*'} FROM ${quoteTable([domain, name])}`
 }
 

@@ -14,10 +14,18 @@ import { lacksValues } from '../../materializer/raw-summary.ts'
 import { isInScope, seesPreviews } from '../../policy/classification.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../../registry/connections.ts'
+import { requireStays } from '../../registry/deletions.ts'
 import { type EndedGrant, keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
 import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../../registry/grants.ts'
 import { newId } from '../../registry/ids.ts'
-import { createProduct, type Product, type ProductChange, setPause, updateProduct } from '../../registry/products.ts'
+import {
+  createProduct,
+  type Product,
+  type ProductChange,
+  pauseOf,
+  setPause,
+  updateProduct,
+} from '../../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { reserveRoom } from '../../registry/tenants.ts'
@@ -165,6 +173,7 @@ export async function uploadManifests(
   const parsed = await parseTexts(platform, product, texts)
   if (!parsed.ok) throw manifestsInvalid(parsed)
   await inTransaction(platform.pool, async (tx) => {
+    await requireStays(tx, product.id)
     await saveDraft(tx, {
       productId: product.id,
       manifests: texts as Readonly<Record<string, string>>,
@@ -212,7 +221,7 @@ export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>
   })
 }
 
-/** Queues a materialization from what the lake has of the inputs. Throws CONFLICT `not_deployed`, `product_paused`. */
+/** Queues a materialization from what the lake has of the inputs. Throws CONFLICT `not_deployed`, `product_paused`, `product_being_deleted`. */
 export async function requestMaterialization(
   platform: Platform,
   call: TenantCall,
@@ -221,21 +230,25 @@ export async function requestMaterialization(
 ): Promise<Run> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
-  if (product.currentVersion === null) {
-    throw new SluiceError('CONFLICT', 'no version of the product is in service', {
-      code: 'not_deployed',
-      remedy: 'Deploy a version first.',
-    })
-  }
-  if (product.paused !== null) throw productPaused(product.paused)
+  if (product.currentVersion === null) throw notDeployed()
   return inTransaction(platform.pool, async (tx) => {
+    await requireStays(tx, product.id)
+    const pause = await pauseOf(tx, product.id)
+    if (pause !== null) throw productPaused(pause)
     const run = (await queuedRunOf(tx, { productId: product.id })) ?? (await queueMaterialization(tx, call, product))
     await keep(tx, run)
     return run
   })
 }
 
-/** Ends a pause, and queues what was left out. Throws CONFLICT `product_not_paused`, `registry_outdated`. */
+export function notDeployed(): SluiceError {
+  return new SluiceError('CONFLICT', 'no version of the product is in service', {
+    code: 'not_deployed',
+    remedy: 'Deploy a version first.',
+  })
+}
+
+/** Ends a pause, and queues what was left out. Throws CONFLICT `product_not_paused`, `registry_outdated`, `product_being_deleted`. */
 export async function resumeProduct(
   platform: Platform,
   call: TenantCall,
@@ -246,6 +259,7 @@ export async function resumeProduct(
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
   return inTransaction(platform.pool, async (tx) => {
+    await requireStays(tx, product.id)
     await settleOutdated(tx, platform, call, product, right)
     if (!(await setPause(tx, product.id, null))) {
       throw new SluiceError('CONFLICT', 'the product is not paused', {

@@ -12,14 +12,15 @@ import { afterWriters } from '../../materializer/product-lock.ts'
 import { dropAllCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { lakeTable, QUARANTINE, tablesOfProduct } from '../../materializer/variants.ts'
 import { actorOf } from '../../registry/actor.ts'
+import { beginDeletion, type DeletionMark, giveUpDeletion } from '../../registry/deletions.ts'
 import { endpointsLeaving, variantsEver } from '../../registry/endpoint-states.ts'
 import { productsMadeOf } from '../../registry/lineage.ts'
 import { isPreviewOver, lockPreviewed, previewExists, previewOf } from '../../registry/previews.ts'
 import { deleteProduct, findProduct, type Product } from '../../registry/products.ts'
-import { keepLostClasses } from '../../registry/raw-classes.ts'
+import { keepLostClasses, lockClasses } from '../../registry/raw-classes.ts'
 import { SCHEDULE_JOB } from '../../registry/schedule-job.ts'
 import type { Transaction } from '../../registry/sql.ts'
-import { audited, type Platform, requireAdmin, requireDeveloper } from '../platform.ts'
+import { audited, notFound, type Platform, requireAdmin, requireDeveloper } from '../platform.ts'
 import { productOf } from './products.ts'
 
 /** Writers are told within seconds that they are to stop; a copy that is there again after that is told of. */
@@ -39,16 +40,39 @@ export async function removeProduct(
   requireDeveloper(call.principal)
   if (abandon.length > 0) requireAdmin(call.principal)
   const product = await productOf(platform, call, reference)
-  await requireUnused(platform, product)
-  if ((await previewOf(platform.pool, product.id)) !== null) throw previewExists()
-  const place = { tenant: call.tenant, productId: product.id }
-  const abandoned = await requireReachable(place, abandon, platform)
-  await inTransaction(platform.pool, (tx) => stopWriters(tx, product))
+  const { mark, abandoned } = await inTransaction(platform.pool, (tx) => decideDeletion(tx, platform, product, abandon))
   platform.served.drop(call.tenant)
-  await afterWriters(platform.pool, product.id, WRITERS_MS, call.signal, () =>
-    dropProduct(platform, call, product, abandoned),
-  )
-  platform.served.drop(call.tenant)
+  try {
+    await afterWriters(platform.pool, product.id, WRITERS_MS, call.signal, () =>
+      dropProduct(platform, call, product, abandoned),
+    )
+  } catch (error) {
+    // Where the registry does not hear of it, the mark ends by itself.
+    await giveUpDeletion(platform.pool, product.id, mark).catch(() => undefined)
+    throw error
+  } finally {
+    platform.served.drop(call.tenant)
+  }
+}
+
+/**
+ * All that can refuse the deletion is asked before anything is dropped, and stays as it was answered: what would change it is
+ * committed under the same lock, and sees the mark.
+ */
+async function decideDeletion(
+  tx: Transaction,
+  { plugins }: Platform,
+  product: Product,
+  abandon: readonly string[],
+): Promise<{ readonly mark: DeletionMark; readonly abandoned: readonly string[] }> {
+  await lockClasses(tx, product.tenant)
+  const mark = await beginDeletion(tx, product.id)
+  if (mark === null) throw notFound('product')
+  await requireUnused(tx, product)
+  const place = { tenant: product.tenant, productId: product.id }
+  const abandoned = await requireReachable(place, abandon, { pool: tx, plugins })
+  await stopWriters(tx, product)
+  return { mark, abandoned }
 }
 
 /** Runs of the product publish nothing any more, and nobody brings back copies that are missing from now on. */
@@ -94,9 +118,10 @@ async function tablesEver({ pool }: Platform, { id, tenant, domain, name }: Prod
   return variants.map((variant) => lakeTable(tenant, domain, name, variant))
 }
 
-/** Throws CONFLICT `product_in_use`. */
-async function requireUnused({ pool }: Platform, product: Product): Promise<void> {
-  const names = (await productsMadeOf(pool, product)).map(({ full }) => full)
+/** Throws CONFLICT `product_in_use`, `preview_exists`. */
+async function requireUnused(tx: Transaction, product: Product): Promise<void> {
+  if ((await previewOf(tx, product.id)) !== null) throw previewExists()
+  const names = (await productsMadeOf(tx, product)).map(({ full }) => full)
   if (names.length === 0) return
   throw new SluiceError('CONFLICT', `products are made of it: ${names.join(', ')}`, {
     code: 'product_in_use',
@@ -114,8 +139,8 @@ async function dropProduct(
   const tables = await dropCopies(platform, product)
   await inTransaction(platform.pool, async (tx) => {
     await lockPreviewed(tx, product.id)
-    // Begun since it was looked for: its rows would be nobody's.
-    if ((await previewOf(tx, product.id)) !== null) throw previewExists()
+    // Only where the stores took so long that the mark has ended: rows of a preview would be nobody's.
+    await requireUnused(tx, product)
     if (!call.principal.isAdmin) await keepLostClasses(tx, product, new Map(), actorOf(call.principal))
     await forget(tx, product, tables)
     await wishDashboards(tx, product.id)

@@ -1,6 +1,7 @@
 /** A query as it was asked, and the tables that its author may read. */
 import type { EngineLimits, EngineTable, PlainOutput } from '@sluice/engine'
 import type { TableRef } from '@sluice/iceberg'
+import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import type { Rests } from '../../registry/rests-on.ts'
 
@@ -36,6 +37,21 @@ export interface AskedQuery {
 /** Plain tables are everybody's who is a member; keys are for products. */
 export const readsSandbox = ({ isAdmin, isDeveloper, isViewer, key }: Principal): boolean =>
   key === undefined && (isAdmin || isDeveloper || isViewer)
+
+/**
+ * Of a request in JSON: whole numbers beyond 53 bits are bound as doubles, and a comparison with those finds rows of other numbers.
+ * Throws INVALID_DATA `invalid_value`.
+ */
+export function requireKeptParams(params: QueryRequest['params']): void {
+  const at = (params ?? []).findIndex((value) => typeof value === 'number' && !isBound(value))
+  if (at < 0) return
+  throw new SluiceError('INVALID_DATA', `the parameter ${at + 1} is a number that may have lost digits on its way`, {
+    code: 'invalid_value',
+    remedy: 'Write whole numbers beyond ±(2^53−1) as strings, with a cast in the statement: $1::BIGINT.',
+  })
+}
+
+const isBound = (value: number): boolean => Number.isSafeInteger(value) || !Number.isInteger(value)
 
 export const parametersOf = ({ params }: QueryRequest): NonNullable<QueryRequest['params']> => params ?? []
 

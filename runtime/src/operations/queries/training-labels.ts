@@ -1,7 +1,8 @@
 /** The rows that a training set is made for, as their sender wrote them: one relation of the engine, every value typed. */
 import { setImmediate } from 'node:timers/promises'
 import type { EngineTable } from '@sluice/engine'
-import { type LogicalType, SluiceError, toJsonValue } from '@sluice/sdk'
+import { type LogicalType, SluiceError, toJsonValue, typeName } from '@sluice/sdk'
+import { mayBeRounded } from '../../parsing/kept-numbers.ts'
 import { parseValue } from '../reads/parse-value.ts'
 import { invalidSet } from './training-refusals.ts'
 
@@ -80,7 +81,7 @@ const valueOf = (row: LabelRow, label: string): LabelValue => (Object.hasOwn(row
 /** As values of the type, which is a product's: what it cannot hold is refused here, and not by the engine. */
 function cells(rows: readonly LabelRow[], { label, type }: LabelKey): Promise<readonly Cell[]> {
   return eachCell(rows, label, (value, where) =>
-    String(toJsonValue(parseValue(textOf(value, where), type, where), type)),
+    String(toJsonValue(parseValue(textOf(value, where, type), type, where), type)),
   )
 }
 
@@ -124,13 +125,17 @@ function kindOf(value: string | number | boolean): LogicalType {
   return Number.isInteger(value) ? 'long' : 'double'
 }
 
-/** Of a number beyond 53 bits JSON's reader has already lost digits: it would be another one. */
-function textOf(value: string | number | boolean, where: string): string {
-  if (typeof value !== 'number' || Number.isSafeInteger(value) || !Number.isInteger(value)) {
-    if (typeof value !== 'number' || Number.isFinite(value)) return String(value)
-  }
-  throw new SluiceError('INVALID_DATA', `${where} is a whole number beyond ±(2^53−1)`, {
+/**
+ * Whoever wrote a number of many digits may have lost some: it would be another one. Fractions are meant as doubles, but where a
+ * feature is found by them.
+ * @param type of the feature's column
+ */
+function textOf(value: string | number | boolean, where: string, type: LogicalType = 'double'): string {
+  if (typeof value !== 'number') return String(value)
+  const isDouble = ['float', 'double'].includes(typeName(type)) && !Number.isInteger(value)
+  if (isDouble || !mayBeRounded(value)) return String(value)
+  throw new SluiceError('INVALID_DATA', `${where} is a number that may have lost digits on its way`, {
     code: 'invalid_value',
-    remedy: 'Write it as a string.',
+    remedy: 'Write numbers of more than 15 digits, or beyond ±(2^53−1), as strings.',
   })
 }

@@ -1,5 +1,8 @@
 /** The keys of a read by many keys, as a reader writes them: from JSON to texts of columns. */
-import { SluiceError } from '@sluice/sdk'
+import { type Column, SluiceError, typeName } from '@sluice/sdk'
+import { mayBeRounded } from '../../parsing/kept-numbers.ts'
+
+export type KeyColumn = Pick<Column, 'name' | 'type'>
 
 export type KeyPart = string | number | boolean
 
@@ -10,20 +13,32 @@ export type AskedKey = KeyPart | Readonly<Record<string, KeyPart>>
  * The text of each column of the key, in the order of `columns`. Throws INVALID_DATA `key_malformed`, which says which key
  * it is and never repeats a value.
  */
-export function keyTexts(key: AskedKey, columns: readonly string[], position: number): readonly string[] {
+export function keyTexts(key: AskedKey, columns: readonly KeyColumn[], position: number): readonly string[] {
+  const names = columns.map(({ name }) => name)
   if (typeof key !== 'object') {
-    if (columns.length !== 1) throw malformed(position, `it has ${columns.length} columns`, columns)
-    return [keyText(key, columns, position)]
+    const [column] = columns
+    if (column === undefined || columns.length > 1) throw malformed(position, `it has ${columns.length} columns`, names)
+    return [keyText(key, column, position)]
   }
-  const isWhole = Object.keys(key).length === columns.length && columns.every((name) => Object.hasOwn(key, name))
-  if (!isWhole) throw malformed(position, 'it does not name exactly its columns', columns)
-  return columns.map((name) => keyText(key[name] as KeyPart, columns, position))
+  const isWhole = Object.keys(key).length === names.length && names.every((name) => Object.hasOwn(key, name))
+  if (!isWhole) throw malformed(position, 'it does not name exactly its columns', names)
+  return columns.map((column) => keyText(key[column.name] as KeyPart, column, position))
 }
 
-/** Of a number beyond 53 bits JSON's reader has already lost digits: it would name another row. */
-function keyText(part: KeyPart, columns: readonly string[], position: number): string {
-  if (typeof part !== 'number' || !Number.isInteger(part) || Number.isSafeInteger(part)) return String(part)
-  throw malformed(position, 'a whole number beyond ±(2^53−1) has to be a string', columns)
+/** Digits that whoever wrote the number has lost would name another row. */
+function keyText(part: KeyPart, { name, type }: KeyColumn, position: number): string {
+  const isDouble = ['float', 'double'].includes(typeName(type))
+  if (typeof part !== 'number' || isDouble || !mayBeRounded(part)) return String(part)
+  throw roundedKey(position, [name])
+}
+
+/** A number of more than 15 digits that is no whole one within ±(2^53−1): JSON's readers and writers round such. */
+export function roundedKey(position: number, columns: readonly string[]): SluiceError {
+  return new SluiceError('INVALID_DATA', `key ${position + 1} has a number that may have lost digits on its way`, {
+    code: 'key_malformed',
+    remedy: 'Write numbers of more than 15 digits, or beyond ±(2^53−1), as strings.',
+    details: { key: position, columns },
+  })
 }
 
 function malformed(position: number, why: string, columns: readonly string[]): SluiceError {

@@ -39,7 +39,7 @@ function parsed(text: string, type: LogicalType): NonNullable<Value> | null {
       return wholeNumber(text, LONG)
     case 'float':
     case 'double':
-      return NUMBER.test(text) ? Number(text) : ['NaN', 'Infinity', '-Infinity'].includes(text) ? Number(text) : null
+      return isDouble(text) ? Number(text) : null
     case 'decimal':
       return decimal(text, type)
     case 'date':
@@ -55,6 +55,11 @@ function parsed(text: string, type: LogicalType): NonNullable<Value> | null {
     default:
       return text.includes('\u0000') ? null : text
   }
+}
+
+/** What is beyond all doubles is none: it would be infinite in silence. */
+function isDouble(text: string): boolean {
+  return (NUMBER.test(text) && Number.isFinite(Number(text))) || ['NaN', 'Infinity', '-Infinity'].includes(text)
 }
 
 function wholeNumber(text: string, range: { readonly min: bigint; readonly max: bigint }): bigint | null {

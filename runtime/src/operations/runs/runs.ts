@@ -4,11 +4,18 @@ import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import { erasureOf } from '../../ingestion/erasure/erasure-input.ts'
 import { replayOf } from '../../ingestion/replay/replay-input.ts'
+import { productPaused } from '../../materializer/pauses.ts'
 import { actorOf } from '../../registry/actor.ts'
+import { requireStays } from '../../registry/deletions.ts'
 import { closeErasures } from '../../registry/erasures.ts'
+import { isPreviewOver } from '../../registry/previews.ts'
+import { findProduct } from '../../registry/products.ts'
 import { cancelRun, enqueueRun, findRun, queuedRunLike, queuedRunOf, type Run } from '../../registry/runs.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { noPreview } from '../deploy/previews.ts'
 import { endRollback, rollbackOf } from '../deploy/rollback.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { notDeployed } from '../products/products.ts'
 
 export const CANCELLED = { code: 'run_cancelled', message: 'the run was cancelled' } as const
 
@@ -44,7 +51,11 @@ export async function endRun(platform: Platform, call: TenantCall, id: string): 
   })
 }
 
-/** Queues a run of the same target; one that waits already is answered again. Throws CONFLICT `run_in_progress` while the former has not ended. */
+/**
+ * Queues a run of the same target; one that waits already is answered again. Throws CONFLICT `run_in_progress` while the former has
+ * not ended, and where its product is not to be made: `product_paused`, `not_deployed`, `product_being_deleted`, INVALID_DATA
+ * `preview_not_found`.
+ */
 export async function retryRun(platform: Platform, call: TenantCall, id: string, keep: Keep<Run>): Promise<Run> {
   requireDeveloper(call.principal)
   const former = await runOf(platform, call, id)
@@ -72,6 +83,7 @@ export async function retryRun(platform: Platform, call: TenantCall, id: string,
       ? ({ kind: 'ingestion', connectionId: former.connectionId as string } as const)
       : ({ kind: 'materialization', productId: former.productId as string } as const)
   return inTransaction(platform.pool, async (tx) => {
+    if (target.kind === 'materialization') await requireMakeable(tx, call.tenant, target.productId)
     const replay = replayOf(former)
     const input = { replay }
     const waiting =
@@ -83,4 +95,14 @@ export async function retryRun(platform: Platform, call: TenantCall, id: string,
     await keep(tx, run)
     return run
   })
+}
+
+/** What its run would find and fail by. */
+async function requireMakeable(tx: Transaction, tenant: string, productId: string): Promise<void> {
+  await requireStays(tx, productId)
+  const product = await findProduct(tx, tenant, productId)
+  if (product === null) throw notFound('product')
+  if (product.previewOf !== null && (await isPreviewOver(tx, productId))) throw noPreview()
+  if (product.currentVersion === null) throw notDeployed()
+  if (product.paused !== null) throw productPaused(product.paused)
 }

@@ -8,6 +8,7 @@ import { forgetJob, hurryJob } from '../../jobs/claims.ts'
 import { principalOfKey } from '../../policy/key-principal.ts'
 import { isActor } from '../../registry/actor.ts'
 import { presentedKey } from '../../registry/application-keys.ts'
+import { requireStays } from '../../registry/deletions.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { type DeadLetter, listDeadLetters } from '../../registry/webhook-deliveries.ts'
 import {
@@ -45,7 +46,7 @@ export interface MadeWebhook {
 }
 
 /**
- * Throws what following the product as the key would, `application_key_not_found`, `webhook_key_unusable`, PERMISSION
+ * Throws what following the product as the key would, CONFLICT `product_being_deleted`, `application_key_not_found`, `webhook_key_unusable`, PERMISSION
  * `address_refused`, INVALID_DATA `invalid_webhook_address`, CONFLICT `too_many_webhooks`.
  */
 export async function makeWebhook(
@@ -64,6 +65,7 @@ export async function makeWebhook(
   const signingKey = given ?? `whsec_${randomBytes(32).toString('base64')}`
   const wanted = { tenant, productId: product.id, name, host, applicationKey, place, maker: call.principal }
   return inTransaction(platform.pool, async (tx) => {
+    await requireStays(tx, product.id)
     const webhook = await createWebhook(tx, platform.masters, { ...wanted, secret: { url, signingKey } })
     if (webhook === null) throw tooMany()
     await hurryJob(tx, { kind: WEBHOOKS_JOB, key: webhook.id, tenant }, 0)
