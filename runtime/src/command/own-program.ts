@@ -24,7 +24,8 @@ const INSTALLED = [
 ]
 
 /** What of Node's own flags looks at the sources: a debugger, profiles, coverage. */
-const LOOKING = /^--(?:inspect(?:-brk|-wait)?(?:=.*)?|cpu-prof|heap-prof|enable-source-maps|experimental-test-coverage)$/
+const LOOKING =
+  /^--(?:inspect(?:-brk|-wait)?(?:=.*)?|cpu-prof|heap-prof|enable-source-maps|experimental-test-coverage)$/
 
 /**
  * The URL of the program to import: the file in the folder where that is of these very sources, else `entry`. The file is
