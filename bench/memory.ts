@@ -5,8 +5,15 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** Proportional set size of a process and all below it: shared memory counts once. */
-export async function treeMb(pid: number): Promise<number> {
+/** A process, and its proportional set size: shared memory counts once. */
+export interface HeldMemory {
+  readonly mb: number
+  /** The beginning of how it calls itself. */
+  readonly command: string
+}
+
+/** A process and all below it. */
+export async function treeProcesses(pid: number): Promise<readonly HeldMemory[]> {
   const { stdout } = await run('ps', ['-eo', 'pid=,ppid='])
   const pairs = stdout
     .trim()
@@ -14,12 +21,20 @@ export async function treeMb(pid: number): Promise<number> {
     .map((line) => line.trim().split(/\s+/).map(Number) as [number, number])
   const below = (parent: number): number[] =>
     pairs.filter(([, ppid]) => ppid === parent).flatMap(([own]) => [own, ...below(own)])
-  let kb = 0
-  for (const one of [pid, ...below(pid)]) {
-    const text = await readFile(`/proc/${one}/smaps_rollup`, 'utf8').catch(() => '')
-    kb += Number(/^Pss:\s+(\d+)/m.exec(text)?.[1] ?? 0)
-  }
-  return kb / 1024
+  return Promise.all([pid, ...below(pid)].map(heldBy))
+}
+
+/** Nothing, where it has ended meanwhile. */
+async function heldBy(pid: number): Promise<HeldMemory> {
+  const read = (name: string) => readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => '')
+  const [rollup, words] = await Promise.all([read('smaps_rollup'), read('cmdline')])
+  const command = words.replaceAll('\0', ' ').replaceAll(/\S*\//g, '').replaceAll(/\s+/g, ' ')
+  return { mb: Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0) / 1024, command: command.trim().slice(0, 60) }
+}
+
+/** Of all of these together. */
+export async function treeMb(pid: number): Promise<number> {
+  return (await treeProcesses(pid)).reduce((sum, { mb }) => sum + mb, 0)
 }
 
 /** Runs `work` and gives the highest figure that was seen meanwhile, beside its result. */

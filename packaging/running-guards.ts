@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { treeMb } from '../bench/memory.ts'
+import { treeProcesses } from '../bench/memory.ts'
 import { RuntimeProcess } from '../test/crash/runtime-process.ts'
 
 /** A figure that may be as large as its bound. */
@@ -67,6 +67,8 @@ async function startMs(dataFolder: string): Promise<readonly [RuntimeProcess, nu
 interface Starts {
   readonly leastMs: number
   readonly idleMib: number
+  /** The largest first, in words. */
+  readonly holders: string
 }
 
 /** The first start makes the databases, which happens once in the life of a folder and is not counted. */
@@ -75,25 +77,31 @@ async function startRepeatedly(dataFolder: string): Promise<Starts> {
   await first.stop()
   let leastMs = Number.POSITIVE_INFINITY
   let idleMib = 0
+  let holders = ''
   for (let count = 1; count <= STARTS; count++) {
     const [runtime, tookMs] = await startMs(dataFolder)
     try {
       leastMs = Math.min(leastMs, tookMs)
       if (count < STARTS) continue
       await sleep(IDLE_MS)
-      idleMib = await treeMb(runtime.pid)
+      const processes = await treeProcesses(runtime.pid)
+      idleMib = processes.reduce((sum, { mb }) => sum + mb, 0)
+      holders = processes
+        .toSorted((left, right) => right.mb - left.mb)
+        .map(({ mb, command }) => `${Math.round(mb)} ${command}`)
+        .join(', ')
     } finally {
       await runtime.stop()
     }
   }
-  return { leastMs, idleMib }
+  return { leastMs, idleMib, holders }
 }
 
 export async function measureRunning(): Promise<readonly Measured[]> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-guards-'))
   try {
     const before = slowness()
-    const { leastMs, idleMib } = await startRepeatedly(join(folder, 'data'))
+    const { leastMs, idleMib, holders } = await startRepeatedly(join(folder, 'data'))
     const factor = (before + slowness()) / 2
     console.log(`guards: this machine takes ${factor.toFixed(2)} times as long as the reference right now`)
     return [
@@ -107,7 +115,7 @@ export async function measureRunning(): Promise<readonly Measured[]> {
         what: 'MiB held by an idle runtime with its database',
         figure: Math.round(idleMib),
         most: MOST_IDLE_MIB,
-        remedy: 'start later, or in a child that ends, what an idle runtime does not use',
+        remedy: `start later, or in a child that ends, what an idle runtime does not use. By process: ${holders}`,
       },
     ]
   } finally {

@@ -16,7 +16,6 @@ import { probesOf } from './assembly/probes.ts'
 import { TOKENS } from './assembly/tokens.ts'
 import { policyTls } from './assembly/trino-policy-tls.ts'
 import { embeddedIssuer, trustedIssuer } from './assembly/trusted-issuers.ts'
-import { openWire } from './assembly/wire.ts'
 import { issuerOfDashboards, issuerOfTrino, type TrustedIssuer } from './auth/issuers.ts'
 import { tokenEndOf } from './auth/trino-user.ts'
 import { ADDRESS_FILE } from './command/client.ts'
@@ -240,7 +239,7 @@ export async function startRuntime(
     const wire = { config, platform, authorities: admission, logger, count: wireMetrics(assembled.metrics) }
     await lifecycle.start(
       'the endpoint for clients of PostgreSQL',
-      () => openWire(wire),
+      async () => (config.wire.port === undefined ? null : (await import('./assembly/wire.ts')).openWire(wire)),
       (running) => running?.stop(drainMs()),
     )
     await lifecycle.start(

@@ -1,9 +1,11 @@
-/** Programs of child processes as one file each: a child that loads its modules one by one starts far later. */
+/** Programs as one file each: a process that loads its modules one by one starts far later. */
 import { createHash, randomUUID } from 'node:crypto'
+import { statSync } from 'node:fs'
 import { access, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type NativePackage, type NativeParts, nativePartsOf } from './native-parts.ts'
+import { asInstalled, inOwnPlaces } from './program-places.ts'
 
 /**
  * Where programs of children, and their compiled code, are kept: in the folder that NODE_COMPILE_CACHE names for this
@@ -22,6 +24,8 @@ export interface BundleOptions {
   readonly requiring: string
   /** What the program needs of these stays where it is installed, and is loaded from there at once. */
   readonly native?: readonly NativePackage[]
+  /** Packages that stay where they are installed: those that look for files beside their own. */
+  readonly installed?: readonly string[]
 }
 
 let building: Promise<unknown> = Promise.resolve()
@@ -46,19 +50,26 @@ interface Made {
   /** Of the file itself: one that a lost or full disk has cut off would end every process that starts from it. */
   readonly content: string
   readonly inputs: readonly string[]
+  /** Of the inputs' states, so that a start does not read them all; null: one has just been written, and may be again. */
+  readonly looks: string | null
   readonly nativeParts: NativeParts
 }
 
 const recordOf = ({ dir, name }: BundleOptions) => join(dir, `${name}.json`)
 
-/** Null where there is none of these sources. */
-async function keptProgram(entry: URL, options: BundleOptions): Promise<string | null> {
+/** What the folder has of these very sources, or null. */
+export async function keptProgram(entry: URL, options: BundleOptions): Promise<string | null> {
   try {
     const made = JSON.parse(await readFile(recordOf(options), 'utf8')) as Made
     const file = join(options.dir, made.file)
     for (const needed of Object.values(made.nativeParts)) await access(needed)
     if (sha256(await readFile(file)) !== made.content) return null
-    return (await digestOf(entry, options, made.inputs)) === made.digest ? file : null
+    const looks = looksOf(entry, options, made.inputs)
+    if (looks === made.looks) return file
+    if ((await digestOf(entry, options, made.inputs)) !== made.digest) return null
+    // Where it cannot be noted, the next start compares the bytes again.
+    if (looks !== null) await write(recordOf(options), JSON.stringify({ ...made, looks })).catch(() => undefined)
+    return file
   } catch {
     return null
   }
@@ -66,21 +77,39 @@ async function keptProgram(entry: URL, options: BundleOptions): Promise<string |
 
 const sha256 = (content: string | Uint8Array): string => createHash('sha256').update(content).digest('hex')
 
-/** Of the sources' bytes: packages are unpacked with one and the same time for all files. */
-async function digestOf(
-  entry: URL,
-  { requiring, native = [] }: BundleOptions,
-  inputs: readonly string[],
-): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify([entry.href, requiring, native, inputs]))
+const askedFor = (entry: URL, { requiring, native = [], installed = [] }: BundleOptions) =>
+  JSON.stringify([entry.href, requiring, native, installed])
+
+/** A file that was written so recently may be written again without another time. */
+const RECENT_MS = 2_000
+
+/**
+ * Sizes, places on the disk and times of the sources; null where one was changed a moment ago. Packages are unpacked with one
+ * and the same time of content for all files, but not of change, which nobody sets.
+ */
+function looksOf(entry: URL, options: BundleOptions, inputs: readonly string[]): string | null {
+  const hash = createHash('sha256').update(askedFor(entry, options))
+  const recentMs = Date.now() - RECENT_MS
+  for (const path of inputs) {
+    const { size, ino, mtimeMs, ctimeMs } = statSync(path)
+    if (ctimeMs > recentMs) return null
+    hash.update(`${path}\0${size} ${ino} ${mtimeMs} ${ctimeMs}\n`)
+  }
+  return hash.digest('hex')
+}
+
+/** Of the sources' bytes. */
+async function digestOf(entry: URL, options: BundleOptions, inputs: readonly string[]): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify([askedFor(entry, options), inputs]))
   for (const bytes of await Promise.all(inputs.map((path) => readFile(path)))) hash.update(bytes)
   return hash.digest('hex')
 }
 
 async function build(entry: URL, options: BundleOptions): Promise<string> {
-  const { dir, name, requiring, native = [] } = options
+  const { dir, name, requiring, native = [], installed = [] } = options
   const nativeParts = await nativePartsOf(native)
   const { koffi, ...others } = nativeParts
+  const startedMs = Date.now()
   const { build: run, stop } = await import('esbuild')
   try {
     const { outputFiles, metafile } = await run({
@@ -93,7 +122,8 @@ async function build(entry: URL, options: BundleOptions): Promise<string> {
       target: 'node22',
       external: [...native.filter((one) => nativeParts[one] === undefined), '*.node'],
       alias: others,
-      // What is looked up is found as from the program itself, and by CommonJS parts as from the driver.
+      // What is looked up is found as from the module that looks, and by CommonJS parts as from the driver.
+      plugins: [inOwnPlaces(), asInstalled(installed)],
       define: {
         'import.meta.url': JSON.stringify(entry.href),
         ...(koffi === undefined ? {} : { KOFFI_PART: JSON.stringify(koffi) }),
@@ -107,12 +137,14 @@ async function build(entry: URL, options: BundleOptions): Promise<string> {
       .map((input) => resolve(input))
       .sort()
     const digest = await digestOf(entry, options, paths)
+    const isOlder = paths.every((path) => statSync(path).ctimeMs < startedMs - RECENT_MS)
+    const looks = isOlder ? looksOf(entry, options, paths) : null
     // Another program has another name: processes of a former release may still start from theirs.
     const file = `${name}-${digest.slice(0, 16)}.mjs`
     await mkdir(dir, { recursive: true, mode: 0o700 })
     const program = outputFiles[0]?.contents ?? ''
     await write(join(dir, file), program)
-    const made: Made = { file, digest, content: sha256(program), inputs: paths, nativeParts }
+    const made: Made = { file, digest, content: sha256(program), inputs: paths, looks, nativeParts }
     await write(recordOf(options), JSON.stringify(made))
     await forgetFormer(options, file)
     return join(dir, file)

@@ -26,7 +26,7 @@ export interface WireDoor {
   readonly count: WireCounts
 }
 
-/** Null where no port is configured. Throws CONFIG `invalid_config` where it could let nobody in, or cannot listen. */
+/** Null where no port is configured: then nobody needs to load this file. Throws CONFIG `invalid_config` where it could let nobody in, or cannot listen. */
 export async function openWire({
   config,
   platform,

@@ -7,7 +7,7 @@ import { bodyReader, type InputReader, paramsReader, queryReader } from './input
 import { offeredTypes } from './media-types.ts'
 import type { BodyFormat, Route } from './route.ts'
 
-/** A route with everything that can be made beforehand. */
+/** A route with what is made once for all of its requests; readers of inputs when the first request needs them. */
 export interface CompiledRoute {
   readonly route: Route
   readonly params: InputReader<Readonly<Record<string, string>>>
@@ -119,14 +119,32 @@ const NOTHING = async () => {}
 
 function compile(route: Route, readBody: BodyParser): CompiledRoute {
   const takesBody = WITH_BODY.includes(route.method)
+  // Validators of all routes are a tenth of a start, and most runtimes are asked by few of them.
+  const params = onceMade(() => paramsReader(route.params))
+  const query = onceMade(() => queryReader(route.query))
+  const body = onceMade(() => (takesBody && route.multipart === undefined ? bodyReader(route.body) : null))
   return {
     route,
-    params: paramsReader(route.params),
-    query: queryReader(route.query),
+    get params() {
+      return params()
+    },
+    get query() {
+      return query()
+    },
+    get body() {
+      return body()
+    },
     types: offeredTypes(route),
     mayCompress: mayCompress(route),
-    body: takesBody && route.multipart === undefined ? bodyReader(route.body) : null,
     readBody: takesBody ? (route.multipart === undefined ? readBody : formReader(route.multipart)) : null,
+  }
+}
+
+function onceMade<Made>(make: () => Made): () => Made {
+  let made: { readonly value: Made } | null = null
+  return () => {
+    made ??= { value: make() }
+    return made.value
   }
 }
 

@@ -17,7 +17,9 @@ import {
   type ServingPlugin,
   SluiceError,
 } from '@sluice/sdk'
-import semver from 'semver'
+import satisfies from 'semver/functions/satisfies.js'
+import validRange from 'semver/ranges/valid.js'
+import { ownPlugin } from './own-plugins.ts'
 import { gatherEvidence, type PluginProof, proofOf } from './proof.ts'
 import type { ProofRules } from './proof-rules.ts'
 import { restrictPlugin } from './restrict.ts'
@@ -56,14 +58,14 @@ export async function loadPlugin(
   if (!manifest?.sdk || typeof manifest.plugins !== 'object') {
     throw refused(specifier, 'plugin_manifest', 'its package.json has no "sluice" manifest with "sdk" and "plugins"')
   }
-  if (!semver.validRange(manifest.sdk) || !semver.satisfies(SDK_VERSION, manifest.sdk)) {
+  if (!validRange(manifest.sdk) || !satisfies(SDK_VERSION, manifest.sdk)) {
     throw refused(specifier, 'plugin_sdk_range', `it asks for SDK ${manifest.sdk} and this runtime has ${SDK_VERSION}`)
   }
   const declared = manifest.plugins[located.subpath]
   if (!declared) throw refused(specifier, 'plugin_manifest', `its manifest names no plugin at "${located.subpath}"`)
   const packageName = located.packageJson.name ?? specifier
   const evidence = await gatherEvidence({ ...located, packageName }, rules)
-  const module = (await import(located.moduleUrl)) as { default?: unknown }
+  const module = await moduleOf(specifier, located)
   const plugin = checked(specifier, module.default, declared)
   const proof = proofOf(plugin, evidence, rules)
   return {
@@ -78,6 +80,11 @@ export async function loadPlugin(
     ),
     proof,
   }
+}
+
+/** Of the runtime's own the module that it has itself, which need not lie at that place. */
+async function moduleOf(specifier: string, { isBundled, moduleUrl }: Located): Promise<{ readonly default?: unknown }> {
+  return (isBundled ? await ownPlugin(specifier) : null) ?? (await import(moduleUrl))
 }
 
 interface Located {

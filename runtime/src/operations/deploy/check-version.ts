@@ -1,6 +1,7 @@
 /** Whether manifests can be the next version of a product, and what becomes of it: all that is known before anything is written. */
 import { SluiceError } from '@sluice/sdk'
-import semver from 'semver'
+import inc from 'semver/functions/inc.js'
+import major from 'semver/functions/major.js'
 import type { TenantCall } from '../../flow.ts'
 import { compareManifests } from '../../manifest/compatibility.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
@@ -242,10 +243,10 @@ export async function versionProblem(
     })
   }
   const current = product.currentVersion
-  if (current === null || verdict !== 'breaking' || semver.major(version) > semver.major(current)) return null
+  if (current === null || verdict !== 'breaking' || major(version) > major(current)) return null
   return new SluiceError('CONFLICT', `the changes break readers of version ${current}`, {
     code: 'breaking_change',
-    remedy: `Deploy it as ${semver.inc(current, 'major')}.`,
+    remedy: `Deploy it as ${inc(current, 'major')}.`,
     details: { changes: changes.filter((change) => change.verdict === 'breaking') },
   })
 }

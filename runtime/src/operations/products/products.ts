@@ -1,7 +1,7 @@
 /** Products: registered, described by manifests, granted. Deploying is in `deploy.ts`. */
 import type { Scan } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import semver from 'semver'
+import validVersion from 'semver/functions/valid.js'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import { type ManifestContext, servingTypesOf } from '../../manifest/context.ts'
@@ -396,7 +396,7 @@ async function summaryInLake(platform: Platform, tenant: string, input: Input): 
 
 /** Throws INVALID_DATA where it is no semantic version. */
 export function checkVersion(version: string): string {
-  if (version.length <= 64 && semver.valid(version) === version) return version
+  if (version.length <= 64 && validVersion(version) === version) return version
   throw new SluiceError('INVALID_DATA', 'the version is no semantic version', {
     code: 'invalid_version',
     remedy: 'Write major.minor.patch, for example 1.0.0.',
