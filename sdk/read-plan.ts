@@ -59,7 +59,14 @@ export interface ReadPlan {
   readonly policy: ReadPolicy
   /** How long the read may take; the store ends it then with TRANSIENT `deadline_exceeded`. */
   readonly timeoutMs: number
+  /** May be made when it is first asked for: a store that needs no more than `isCalledOff` leaves it alone. */
   readonly signal: AbortSignal
+  /** Whether nobody waits for the read any more, without a signal being made for it. Absent: the signal says it. */
+  readonly isCalledOff?: () => boolean
   /** `json` where the caller can take a JsonBatch; a store that cannot make one gives columns. */
   readonly encoding: 'columns' | 'json'
+}
+
+export function isCalledOff(plan: Pick<ReadPlan, 'signal' | 'isCalledOff'>): boolean {
+  return plan.isCalledOff?.() ?? plan.signal.aborted
 }

@@ -72,8 +72,9 @@ export const SUITES: readonly Suite[] = [
       'iceberg/src/merge.int.test.ts',
       'runtime/src/ingestion/{apply-log,run-ingestion}.int.test.ts',
       'runtime/src/materializer/{changed-rows,merge,touched-keys}.int.test.ts',
+      'plugins/{lookup,timeseries}/postgresql/reads.stack.test.ts',
     ],
-    expectedSeconds: 150,
+    expectedSeconds: 170,
     isAlwaysRun: true,
   },
   {

@@ -1,5 +1,15 @@
 /** A lookup's read plan as one page. */
-import { checkReadPlan, type LogicalType, type Ordering, type ReadPlan, SluiceError, unsupported } from '@sluice/sdk'
+import {
+  checkReadPlan,
+  type LogicalType,
+  type Ordering,
+  physicalName,
+  type ReadPlan,
+  type ReadPolicy,
+  SluiceError,
+  type Target,
+  unsupported,
+} from '@sluice/sdk'
 import {
   boundText,
   checkColumns,
@@ -8,14 +18,15 @@ import {
   type Lane,
   type OrderTerm,
   type PageParts,
-  type Parameters,
-  type PointKey,
+  Parameters,
+  type PointShape,
   parameterText,
   policyCondition,
   servedColumn,
 } from '../row-secured-postgresql/index.ts'
 import { CAPABILITIES } from './capabilities.ts'
-import type { Layout } from './layout.ts'
+import type { LookupConfig } from './config.ts'
+import { datasetKey, type Layout, layoutOf } from './layout.ts'
 
 /** Larger answers do not go where point reads queue. */
 const FAST_ROWS = 1000
@@ -57,9 +68,7 @@ export function describePage(
   schema: string,
   parameters: Parameters,
 ): PageParts {
-  const point = pointOf(plan, layout)
-  const filters = point ? [] : plan.filters
-  const conditions = filters.map((filter) => filterCondition(filter, layout.served, parameters))
+  const conditions = plan.filters.map((filter) => filterCondition(filter, layout.served, parameters))
   const policy = policyCondition(plan.policy, layout.served, parameters)
   if (policy !== null) conditions.push(policy)
   const history = historyCondition(plan, layout, parameters)
@@ -72,7 +81,6 @@ export function describePage(
     columns: plan.policy ? plan.columns.map((name) => servedColumn(layout.served, name)) : [],
     order: unique ? [] : orderOf(plan.orderBy, layout),
     limit: plan.limit,
-    ...(point ? { point } : {}),
     after: plan.after,
     encoding: plan.encoding,
   }
@@ -85,21 +93,74 @@ function isUnique(plan: ReadPlan, layout: Layout): boolean {
   return layout.key.every((column) => fixed.has(column.name))
 }
 
-/** The key, where it is one column that is all the plan filters by. */
-function pointOf(plan: ReadPlan, layout: Layout): PointKey | null {
-  const [filter] = plan.filters
-  const value = filter?.values[0]
-  if (!filter || value === undefined || plan.filters.length !== 1 || layout.key.length !== 1) return null
-  if (!isUnique(plan, layout)) return null
-  const column = servedColumn(layout.served, filter.column)
-  const text = canonicalText(column.type, boundText(column.name, column.type, value))
-  return text === null ? null : { column, text }
+/** A read of one row by its key. */
+export interface PointRead {
+  readonly shape: PointShape
+  /** The key in the one notation that its column's own text has. */
+  readonly key: string
 }
 
-/** One text for each value, as PostgreSQL writes it; null for types with several notations. */
-function canonicalText(type: LogicalType, text: string): string | null {
-  if (type === 'string') return text
-  return type === 'integer' || type === 'long' ? BigInt(text).toString() : null
+const shapes = new WeakMap<Target<LookupConfig>, WeakMap<ReadPolicy, Map<string, PointShape>>>()
+
+/** Of one dataset and policy, since clients choose the columns; they go with these, which the runtime makes anew every few seconds. */
+const MAX_SHAPES = 20
+
+/**
+ * Where all that the plan filters by is the key, and that is one column; null for others, and for what is to be refused. What is
+ * the same for all such reads is judged and worked out once: it hangs on the dataset and its shape (`target`), on what the
+ * reader may see and of which rows (`policy`), and on what is asked for (the columns, the operation, the encoding), and so it
+ * is remembered by these. The runtime makes a policy object for each reader and state of the product, and never changes one.
+ */
+export function pointOf(plan: ReadPlan, target: Target<LookupConfig>): PointRead | null {
+  const [filter] = plan.filters
+  const value = filter?.values[0]
+  const { limit, policy } = plan
+  if (filter === undefined || value === undefined || policy === undefined || plan.filters.length !== 1) return null
+  if (filter.operator !== 'eq' || filter.values.length !== 1 || plan.orderBy.length > 0) return null
+  if (plan.history !== undefined || plan.after !== undefined) return null
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > CAPABILITIES.limits.maxReadRows) return null
+  const layout = layoutOf(target.schema, target.config)
+  const [key] = layout.key
+  if (key === undefined || layout.key.length !== 1 || key.name !== filter.column) return null
+  if (!hasOneNotation(key.type)) return null
+  // Judged first: what may not be asked is refused as that, whatever the value is.
+  const shape = shapeOf(plan, target, layout)
+  return { shape, key: notationOf(key.type, boundText(key.name, key.type, value)) }
+}
+
+function shapeOf(plan: ReadPlan, target: Target<LookupConfig>, layout: Layout): PointShape {
+  let ofTarget = shapes.get(target)
+  if (ofTarget === undefined) shapes.set(target, (ofTarget = new WeakMap()))
+  let ofPolicy = ofTarget.get(plan.policy)
+  if (ofPolicy === undefined) ofTarget.set(plan.policy, (ofPolicy = new Map()))
+  const columns = plan.columns === plan.policy.visibleColumns ? 'all' : JSON.stringify(plan.columns)
+  const name = `${plan.operation} ${plan.encoding} ${columns}`
+  const known = ofPolicy.get(name)
+  if (known !== undefined) return known
+  const made = makeShape(plan, target, layout)
+  if (ofPolicy.size >= MAX_SHAPES) ofPolicy.clear()
+  ofPolicy.set(name, made)
+  return made
+}
+
+function makeShape(plan: ReadPlan, target: Target<LookupConfig>, layout: Layout): PointShape {
+  checkPlan(plan, layout)
+  const key = datasetKey(target)
+  const schema = physicalName(target.domain)
+  const parameters = new Parameters()
+  const parts = describePage({ ...plan, filters: [] }, layout, key, schema, parameters)
+  const column = servedColumn(layout.served, plan.filters[0]?.column ?? '')
+  return { key, schema, column, parts: { ...parts, order: [] }, values: parameters.values }
+}
+
+/** Whose values have one text each, by which a key is told from another one. */
+function hasOneNotation(type: LogicalType): boolean {
+  return type === 'string' || type === 'integer' || type === 'long'
+}
+
+/** As PostgreSQL writes the value. */
+function notationOf(type: LogicalType, text: string): string {
+  return type === 'string' ? text : BigInt(text).toString()
 }
 
 function orderOf(orderBy: readonly Ordering[], layout: Layout): readonly OrderTerm[] {

@@ -6,6 +6,7 @@ import {
   type Health,
   type Host,
   type InstalledPolicy,
+  OneBatch,
   type Plan,
   type ProbeReport,
   physicalName,
@@ -31,13 +32,14 @@ import {
   PageReader,
   planTable,
   probeWall,
+  type ReadAlone,
   recoverEpoch,
   type Sessions,
   writeEpoch,
 } from '../row-secured-postgresql/index.ts'
 import type { LookupConfig } from './config.ts'
 import { datasetKey, ENDPOINT, layoutOf, wantedTable } from './layout.ts'
-import { checkPlan, describePage, laneOf } from './reads.ts'
+import { checkPlan, describePage, laneOf, pointOf } from './reads.ts'
 import { lookupSteps } from './writes.ts'
 
 type LookupTarget = Target<LookupConfig>
@@ -78,12 +80,21 @@ export class LookupStore implements ServingStore<LookupConfig> {
     )
   }
 
-  async *read(target: LookupTarget, plan: ReadPlan): AsyncIterable<ReadBatch> {
+  read(target: LookupTarget, plan: ReadPlan): AsyncIterable<ReadBatch> {
+    return new OneBatch(() => {
+      const point = pointOf(plan, target)
+      if (point === null) return this.#page(target, plan)
+      return this.#reader.point(point.shape, point.key, plan, (left) => this.#page(target, plan, left))
+    })
+  }
+
+  async #page(target: LookupTarget, plan: ReadPlan, left: ReadAlone = plan): Promise<ReadBatch> {
     const key = datasetKey(target)
     const layout = layoutOf(target.schema, target.config)
     checkPlan(plan, layout)
     const schema = physicalName(target.domain)
-    yield await this.#reader.read(key, schema, plan, laneOf(plan, layout), (parameters) =>
+    const { lane = laneOf(plan, layout) } = left
+    return await this.#reader.read(key, schema, left, lane, (parameters) =>
       describePage(plan, layout, key, schema, parameters),
     )
   }

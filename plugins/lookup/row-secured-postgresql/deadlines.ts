@@ -1,12 +1,23 @@
-import { type Clock, SluiceError } from '@sluice/sdk'
+import { type Clock, isCalledOff, type ReadPlan, SluiceError } from '@sluice/sdk'
 
-/** How late a time-out may be noticed. */
+/** How late it may be noticed that a read is over. */
 const TICK_MS = 25
 
-/** The time-outs of many short reads on one timer, which runs only while there are any. */
+/** Who waits for a read, and may call it off. */
+export type Caller = Pick<ReadPlan, 'signal' | 'isCalledOff'>
+
+/** Something that is looked after while it is watched. */
+export interface Watched {
+  look(nowMs: number): void
+}
+
+/**
+ * The ends of many short reads on one timer, which runs only while there are any: a timer and a listener of its own for each
+ * would cost more than what else is done for it here.
+ */
 export class Deadlines {
   readonly #clock: Clock
-  readonly #open = new Set<Deadline>()
+  readonly #open = new Set<Watched>()
   #stop: (() => void) | null = null
 
   constructor(clock: Clock) {
@@ -14,51 +25,64 @@ export class Deadlines {
   }
 
   /** `end` has to be called, whatever happened. */
-  start(timeoutMs: number, caller: AbortSignal): Deadline {
-    const deadline = new Deadline(this.#clock.nowMs() + timeoutMs, caller, (ended) => this.#close(ended))
-    this.#open.add(deadline)
-    this.#stop ??= this.#clock.every(TICK_MS, () => this.#tick())
+  start(timeoutMs: number, caller: Caller): Deadline {
+    const deadline = new Deadline(this.#clock.nowMs() + timeoutMs, caller, (ended) => this.unwatch(ended))
+    this.watch(deadline)
     return deadline
+  }
+
+  /** Until `unwatch`. */
+  watch(watched: Watched): void {
+    this.#open.add(watched)
+    this.#stop ??= this.#clock.every(TICK_MS, () => this.#tick())
+  }
+
+  unwatch(watched: Watched): void {
+    this.#open.delete(watched)
   }
 
   #tick(): void {
     const nowMs = this.#clock.nowMs()
-    for (const deadline of this.#open) if (deadline.atMs <= nowMs) deadline.exceed()
-  }
-
-  #close(deadline: Deadline): void {
-    this.#open.delete(deadline)
+    for (const watched of this.#open) watched.look(nowMs)
     if (this.#open.size > 0) return
     this.#stop?.()
     this.#stop = null
   }
 }
 
-/** When a read has to end: its time-out, or its caller's signal. */
-export class Deadline {
+/** Why a read has to end by now; null: it has not. */
+export function endOf(atMs: number, nowMs: number, caller: Caller): SluiceError | null {
+  if (atMs <= nowMs) return deadlineExceeded()
+  return isCalledOff(caller) ? calledOff(caller) : null
+}
+
+/** When a read has to end: its time-out, or its caller's word. */
+export class Deadline implements Watched {
   readonly atMs: number
-  readonly #caller: AbortSignal
+  readonly #caller: Caller
   readonly #onEnd: (deadline: Deadline) => void
   readonly #abort = () => this.#fail(calledOff(this.#caller))
   #reject: ((error: SluiceError) => void) | null = null
   #failure: SluiceError | null = null
   #controller: AbortController | null = null
 
-  constructor(atMs: number, caller: AbortSignal, onEnd: (deadline: Deadline) => void) {
+  constructor(atMs: number, caller: Caller, onEnd: (deadline: Deadline) => void) {
     this.atMs = atMs
     this.#caller = caller
     this.#onEnd = onEnd
-    if (caller.aborted) this.#abort()
-    else caller.addEventListener('abort', this.#abort)
+    if (isCalledOff(caller)) this.#abort()
   }
 
   get isOver(): boolean {
     return this.#failure !== null
   }
 
-  /** For work that can be stopped. */
+  /** For work that can be stopped, which then ends with its caller at once. */
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController()
+    if (this.#controller === null) {
+      this.#controller = new AbortController()
+      this.#caller.signal.addEventListener('abort', this.#abort)
+    }
     if (this.#failure) this.#controller.abort(this.#failure)
     return this.#controller.signal
   }
@@ -72,12 +96,13 @@ export class Deadline {
     })
   }
 
-  exceed(): void {
-    this.#fail(deadlineExceeded())
+  look(nowMs: number): void {
+    const end = endOf(this.atMs, nowMs, this.#caller)
+    if (end !== null) this.#fail(end)
   }
 
   end(): void {
-    this.#caller.removeEventListener('abort', this.#abort)
+    if (this.#controller !== null) this.#caller.signal.removeEventListener('abort', this.#abort)
     this.#onEnd(this)
   }
 
@@ -89,7 +114,7 @@ export class Deadline {
   }
 }
 
-function calledOff(signal: AbortSignal): SluiceError {
+function calledOff({ signal }: Caller): SluiceError {
   return new SluiceError('TRANSIENT', 'the read was called off', { code: 'aborted', cause: signal.reason })
 }
 

@@ -92,6 +92,11 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined
 }
 
+/** True where the server has ended a statement, because it took longer than it may. */
+export function wasEnded(error: unknown): boolean {
+  return sqlState(error) === '57014'
+}
+
 /** True where the connection is gone, so that a read may be repeated on another. */
 export function isConnectionLoss(error: unknown): boolean {
   const state = sqlState(error)

@@ -43,6 +43,8 @@ export type Planning = 'generic' | 'custom'
 export interface Statement {
   readonly text: string
   readonly values: readonly (string | null)[]
+  /** How many partitions a plan for any tenant has in it; absent: none. */
+  readonly partitions?: number
 }
 
 const SET_TENANT = 'set_tenant'
@@ -51,9 +53,9 @@ const SET_TENANT_SQL = `select set_config('app.tenant_id', $1, true), set_config
 /** Prepares and forgets statements in a batch of its own, so that its failure is told apart from a read's. */
 class StatementQuery extends DriverQuery {
   readonly #prepare: { readonly name: string; readonly text: string }
-  readonly #forget: string | null
+  readonly #forget: readonly string[]
 
-  constructor(prepare: { name: string; text: string }, forget: string | null, settle: Settle) {
+  constructor(prepare: { name: string; text: string }, forget: readonly string[], settle: Settle) {
     super({ text: prepare.text }, undefined, settle)
     this.#prepare = prepare
     this.#forget = forget
@@ -61,7 +63,7 @@ class StatementQuery extends DriverQuery {
 
   submit(wire: Wire): null {
     wire.stream.cork()
-    if (this.#forget !== null) wire.close({ type: 'S', name: this.#forget })
+    for (const name of this.#forget) wire.close({ type: 'S', name })
     wire.parse({ ...this.#prepare, types: [] })
     wire.sync()
     wire.stream.uncork()
@@ -115,6 +117,14 @@ class OneSyncQuery extends DriverQuery {
 
 /** Statements that a connection keeps prepared; each holds a plan in the server's memory. */
 const MAX_STATEMENTS = 300
+/** In the plans of all of them: the server takes 10 to 20 KB for each. */
+const MAX_PARTITIONS = 2_000
+
+interface Prepared {
+  readonly name: string
+  readonly partitions: number
+  readonly done: Promise<void>
+}
 
 /** Several times what the server may take for a read. */
 const SILENCE_MS = 5000
@@ -124,11 +134,12 @@ const WATCH_MS = 1000
 /** One pipelined connection. */
 export class Lane {
   readonly #client: pg.Client
-  readonly #prepared = new Map<string, Promise<void>>()
+  /** By their text, the one that was used last at the end. */
+  readonly #prepared = new Map<string, Prepared>()
+  #partitions = 0
   #inFlight = 0
   #lost = false
   #counter = 0
-  readonly #names = new Map<string, string>()
   /** When the server was last heard, or asked after a pause. */
   #heardAtMs = 0
 
@@ -152,9 +163,7 @@ export class Lane {
     client.on('error', lose)
     client.on('end', lose)
     await client.connect()
-    await lane.#submit<unknown>(
-      (settle) => new StatementQuery({ name: SET_TENANT, text: SET_TENANT_SQL }, null, settle),
-    )
+    await lane.#submit<unknown>((settle) => new StatementQuery({ name: SET_TENANT, text: SET_TENANT_SQL }, [], settle))
     return lane
   }
 
@@ -173,16 +182,20 @@ export class Lane {
     statements: readonly Statement[],
   ): Promise<readonly (readonly TextRow[])[]> {
     const batch: Bound[] = [{ statement: SET_TENANT, values: [tenant, `force_${planning}_plan`] }]
-    for (const { text, values } of statements) batch.push({ statement: this.#prepare(text), values })
     // Looked up now: one that fails is forgotten before its reads hear of it.
-    const prepared = statements.map(({ text }) => this.#prepared.get(text))
+    const prepared: Prepared[] = []
+    for (const { text, values, partitions = 0 } of statements) {
+      const one = this.#prepare(text, planning === 'generic' ? partitions : 0)
+      prepared.push(one)
+      batch.push({ statement: one.name, values })
+    }
     if (this.#inFlight === 0) this.#heardAtMs = performance.now()
     this.#inFlight += 1
     try {
       return await this.#submit<TextRow[][]>((settle) => new OneSyncQuery(batch, settle))
     } catch (error) {
       // A statement that could not be prepared fails its reads as unknown: the reason is what preparing it said.
-      await Promise.all(prepared)
+      await Promise.all(prepared.map(({ done }) => done))
       for (const { text } of statements) this.#reconsider(text, error)
       throw error
     } finally {
@@ -209,48 +222,52 @@ export class Lane {
     })
   }
 
-  /** The statement's name; sent ahead of the read where it is new, without waiting for it. */
-  #prepare(text: string): string {
-    const known = this.#names.get(text)
-    if (known !== undefined) {
-      this.#touch(text, known)
+  /** Sent ahead of the read where the statement is new, without waiting for it. */
+  #prepare(text: string, partitions: number): Prepared {
+    const known = this.#prepared.get(text)
+    if (known !== undefined && known.partitions >= partitions) {
+      this.#prepared.delete(text)
+      this.#prepared.set(text, known)
       return known
     }
+    // A plan for all of these takes the place of one for fewer.
+    const forget = known === undefined ? [] : [known.name]
+    if (known !== undefined) this.#forget(text, known.name)
+    forget.push(...this.#evict(partitions))
     const name = `read_${this.#counter}`
     this.#counter += 1
-    const forget = this.#evict()
-    const preparing = this.#submit<void>((settle) => new StatementQuery({ name, text }, forget, settle))
+    const done = this.#submit<void>((settle) => new StatementQuery({ name, text }, forget, settle))
     // Its failure is told by the read that follows it.
-    preparing.catch(() => this.#forget(text, name))
-    this.#names.set(text, name)
-    this.#prepared.set(text, preparing)
-    return name
+    done.catch(() => this.#forget(text, name))
+    const prepared = { name, partitions, done }
+    this.#prepared.set(text, prepared)
+    this.#partitions += partitions
+    return prepared
   }
 
-  #touch(text: string, name: string): void {
-    this.#names.delete(text)
-    this.#names.set(text, name)
-  }
-
-  #evict(): string | null {
-    if (this.#names.size < MAX_STATEMENTS) return null
-    const eldest = this.#names.entries().next().value
-    if (!eldest) return null
-    this.#forget(...eldest)
-    return eldest[1]
+  /** Names of statements that make room for another one, the one first that nobody has used for longest. */
+  #evict(partitions: number): readonly string[] {
+    const forgotten: string[] = []
+    for (const [text, { name }] of this.#prepared) {
+      if (this.#prepared.size < MAX_STATEMENTS && this.#partitions + partitions <= MAX_PARTITIONS) break
+      this.#forget(text, name)
+      forgotten.push(name)
+    }
+    return forgotten
   }
 
   #forget(text: string, name: string): void {
-    if (this.#names.get(text) !== name) return
-    this.#names.delete(text)
+    const known = this.#prepared.get(text)
+    if (known?.name !== name) return
     this.#prepared.delete(text)
+    this.#partitions -= known.partitions
   }
 
   /** Where the server no longer has a statement, or its table has changed, the next read prepares it anew. */
   #reconsider(text: string, error: unknown): void {
     const code = (error as { code?: unknown }).code
     if (code !== '26000' && code !== '0A000') return
-    const name = this.#names.get(text)
-    if (name !== undefined) this.#forget(text, name)
+    const known = this.#prepared.get(text)
+    if (known !== undefined) this.#forget(text, known.name)
   }
 }

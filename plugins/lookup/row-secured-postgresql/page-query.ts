@@ -4,16 +4,10 @@ import { jsonExpression, parameterType, parseText, textExpression } from './colu
 import type { DatasetKey } from './datasets.ts'
 import { qualified, quoteLiteral } from './identifiers.ts'
 import type { Statement, TextRow } from './one-sync.ts'
-import { afterCondition, type OrderTerm, orderClause, type Parameters, type ServedColumn } from './predicates.ts'
+import { afterCondition, type OrderTerm, orderClause, Parameters, type ServedColumn } from './predicates.ts'
 
 /** A page ends early rather than grow beyond this; the next one goes on from there. */
 const MAX_PAGE_BYTES = 32 * 1024 * 1024
-
-/** A key of one column; `text` is in the one notation that the column's own text has. */
-export interface PointKey {
-  readonly column: ServedColumn
-  readonly text: string
-}
 
 export interface Page {
   readonly key: DatasetKey
@@ -27,24 +21,48 @@ export interface Page {
   /** Total. Empty where the conditions leave one row at most. */
   readonly order: readonly OrderTerm[]
   readonly limit: number
-  /** Where one row is asked for by its key alone: the condition that `conditions` leave out. */
-  readonly point?: PointKey
   readonly after: readonly Value[] | undefined
   readonly encoding: ReadPlan['encoding']
+}
+
+/** What is the same for all reads of a table by its key, with the keys put in. */
+export interface PointStatements {
+  one(key: string): Statement
+  many(keys: readonly string[]): Statement
+}
+
+/**
+ * @param values what `conditions` refer to
+ * @param partitions of the table
+ */
+export function pointStatements(
+  page: Page,
+  column: ServedColumn,
+  values: readonly (string | null)[],
+  partitions: number,
+): PointStatements {
+  const own = new Parameters(values)
+  const where = ownConditions(page, own).join(' and ')
+  const bound = [...own.values]
+  const at = `$${bound.length + 1}::${parameterType(column.type)}`
+  const from = `from ${qualified(page.schema, page.relation)} t where ${where} and ${column.sql} =`
+  const body = rowExpression(page)
+  const one = `select '1', ${body}, null ${from} ${at} limit 1`
+  const many = `select ${textExpression(column.type, column.sql)}, ${body} ${from} any(${at}[])`
+  return {
+    one: (key) => ({ text: one, values: [...bound, key], partitions }),
+    many: (keys) => ({ text: many, values: [...bound, arrayText(keys)], partitions }),
+  }
 }
 
 /** `parameters` already holds what `conditions` refer to. The rows alone. */
 export function pageStatement(page: Page, parameters: Parameters): Statement {
   const conditions = [...ownConditions(page, parameters)]
-  if (page.point) {
-    const { column, text } = page.point
-    conditions.push(`${column.sql} = ${parameters.add(text, parameterType(column.type))}`)
-  }
   if (page.after !== undefined) conditions.push(afterCondition(page.order, page.after, parameters))
   const parent = qualified(page.schema, page.relation)
   const from = `from ${page.source?.(parent) ?? parent} t where ${conditions.join(' and ')}`
-  const body = rowExpression(page)
-  const text = page.order.length === 0 ? `select '1', ${body}, null ${from} limit 1` : pagedRows(page, body, from)
+  const text =
+    page.order.length === 0 ? `select '1', ${rowExpression(page)}, null ${from} limit 1` : pagedRows(page, from)
   return { text, values: parameters.values }
 }
 
@@ -55,22 +73,6 @@ export function pointGroup(page: Page, values: readonly (string | null)[]): stri
   return JSON.stringify([key, relation, conditions, values, names, encoding])
 }
 
-/** As `pageStatement` for many keys at once; its rows are a key and a body each. */
-export function pointsStatement(
-  page: Page,
-  point: PointKey,
-  keys: readonly string[],
-  parameters: Parameters,
-): Statement {
-  const { column } = point
-  const conditions = ownConditions(page, parameters)
-  const list = parameters.add(arrayText(keys), `${parameterType(column.type)}[]`)
-  const where = [...conditions, `${column.sql} = any(${list})`].join(' and ')
-  const text = `select ${textExpression(column.type, column.sql)}, ${rowExpression(page)}
-    from ${qualified(page.schema, page.relation)} t where ${where}`
-  return { text, values: parameters.values }
-}
-
 function arrayText(items: readonly string[]): string {
   return `{${items.map((item) => `"${item.replace(/[\\"]/g, '\\$&')}"`).join(',')}}`
 }
@@ -79,16 +81,29 @@ function ownConditions(page: Page, parameters: Parameters): readonly string[] {
   return [`t.tenant_id = ${parameters.add(page.key.tenant, 'text')}`, ...page.conditions]
 }
 
-function pagedRows(page: Page, body: string, from: string): string {
-  const position = jsonArray(page.order.map((term) => term.column))
-  const inner = `select ${body} as body, ${position} as next ${from}
-    order by ${orderClause(page.order)} limit ${page.limit + 1}`
-  const numbered = `select r.*, row_number() over () as at,
-    sum(octet_length(r.body)) over (rows unbounded preceding) as bytes from (${inner}) r`
-  const kept = `select n.*, n.at <= ${page.limit} and (n.at = 1 or n.bytes <= ${MAX_PAGE_BYTES}) as kept from (${numbered}) n`
-  return `select (count(*) filter (where k.kept))::text, string_agg(k.body, ',' order by k.at) filter (where k.kept),
-    case when not bool_and(k.kept) then (array_agg(k.next order by k.at desc) filter (where k.kept))[1] end
-    from (${kept}) k`
+/**
+ * Rows become text only once they are known to be of the page or the one after it, and a position is made of the last one
+ * alone. `offset 0`: else the planner would have each row's text made once more for its length.
+ */
+function pagedRows(page: Page, from: string): string {
+  const { order, limit } = page
+  const placed = new Map<string, ServedColumn>()
+  for (const column of [...page.columns, ...order.map((term) => term.column)]) {
+    if (!placed.has(column.sql)) placed.set(column.sql, { ...column, sql: `i.c${placed.size}` })
+  }
+  const place = (column: ServedColumn): ServedColumn => ({ ...column, sql: placed.get(column.sql)?.sql ?? column.sql })
+  const cells = [...placed].map(([sql, { sql: alias }]) => `${sql} as ${alias.slice(2)}`).join(', ')
+  const inner = `select ${cells} ${from} order by ${orderClause(order)} limit ${limit + 1}`
+  const ends = order.map((term, index) => `${place(term.column).sql} as o${index}`).join(', ')
+  const body = rowExpression({ ...page, columns: page.columns.map(place) })
+  const rows = `select ${body} as body, ${ends} from (${inner}) i offset 0`
+  const counted = `select r.*, count(*) over w as at, sum(octet_length(r.body)) over w as bytes,
+    lead(octet_length(r.body)) over w as following from (${rows}) r window w as (rows unbounded preceding)`
+  const judged = `select n.*, n.at <= ${limit} and (n.at = 1 or n.bytes <= ${MAX_PAGE_BYTES}) as kept,
+    n.at < ${limit} and n.bytes + n.following <= ${MAX_PAGE_BYTES} as goes_on from (${counted}) n`
+  const position = jsonArray(order.map((term, index) => ({ ...term.column, sql: `k.o${index}` })))
+  return `select (count(*) filter (where k.kept))::text, string_agg(k.body, ',') filter (where k.kept),
+    max(${position}) filter (where k.kept and k.following is not null and not k.goes_on) from (${judged}) k`
 }
 
 /** The longest part of a statement, and the same for most reads of a table. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PointReads, type ReadKeys } from './point-reads.ts'
+import { type PointAnswer, PointReads, type ReadKeys } from './point-reads.ts'
 
 /** Answers each statement when told to, with its keys. */
 function server() {
@@ -13,12 +13,15 @@ function server() {
   return { statements, read }
 }
 
+const asked = (points: PointReads, group: string, key: string, read: ReadKeys) =>
+  new Promise<PointAnswer>((resolve, reject) => points.ask(group, { key, resolve, reject }, read))
+
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 test('a read that comes alone goes at once; those that come meanwhile go together', async () => {
   const points = new PointReads()
   const { statements, read } = server()
-  const ask = (key: string) => points.read('group', key, read)
+  const ask = (key: string) => asked(points, 'group', key, read)
   const answers = ['a', 'b', 'c', 'b'].map(ask)
   assert.deepEqual(
     statements.map(({ keys }) => keys),
@@ -39,20 +42,20 @@ test('a read that comes alone goes at once; those that come meanwhile go togethe
   assert.equal(statements.length, 3)
 })
 
-test('many that wait get a second statement, and one holds a bounded number of keys', async () => {
+test('many that wait get more statements, and one holds a bounded number of keys', async () => {
   const points = new PointReads()
   const { statements, read } = server()
-  for (let key = 0; key < 300; key += 1) void points.read('group', String(key), read)
+  for (let key = 0; key < 300; key += 1) void asked(points, 'group', String(key), read)
   assert.deepEqual(
     statements.map(({ keys }) => keys.length),
-    [1, 8],
+    [1, 8, 8],
   )
   statements[0]?.answer()
   statements[1]?.answer()
   await settled()
   assert.deepEqual(
     statements.map(({ keys }) => keys.length),
-    [1, 8, 100, 100],
+    [1, 8, 8, 100, 100],
   )
 })
 
@@ -60,8 +63,8 @@ test('groups never meet', () => {
   const points = new PointReads()
   const [one, two] = [server(), server()]
   for (const key of ['a', 'b']) {
-    void points.read('one', key, one.read)
-    void points.read('two', key, two.read)
+    void asked(points, 'one', key, one.read)
+    void asked(points, 'two', key, two.read)
   }
   assert.deepEqual([one.statements.length, two.statements.length], [1, 1])
 })
@@ -69,7 +72,7 @@ test('groups never meet', () => {
 test('what fails together is tried alone, and only what is at fault fails', async () => {
   const points = new PointReads()
   const { statements, read } = server()
-  const [first, bad, good] = ['first', 'bad', 'good'].map((key) => points.read('group', key, read))
+  const [first, bad, good] = ['first', 'bad', 'good'].map((key) => asked(points, 'group', key, read))
   statements[0]?.answer()
   await settled()
   statements[1]?.fail()

@@ -17,6 +17,7 @@ import { spansFor } from '../row-secured-series/spans.ts'
 import { addChunk, chunksOf, createChunks, secureChunks } from './chunks.ts'
 
 export const nativePartitions: Keeping = {
+  isPlannedOnce: true,
   rowsOf: (wanted) => wanted,
   partitionBy,
   planRows: planTable,

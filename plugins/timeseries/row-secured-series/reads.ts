@@ -58,13 +58,16 @@ export function isKeptFor(plan: ReadPlan): boolean {
   return !plan.policy || plan.policy.rows.op === 'all' || plan.policy.rows.op === 'none'
 }
 
-/** What the index by time gives directly, and little of it. */
-export function laneOf(plan: ReadPlan, time: string): Lane {
+/**
+ * What the index by time gives directly, and little of it.
+ * @param isPlannedOnce whether a plan that is kept leaves out the rows' partitions by the values that it is run with
+ */
+export function laneOf(plan: ReadPlan, time: string, isPlannedOnce: boolean): Lane {
   const bounded = plan.range?.from != null && plan.range.to != null
   const byTime = plan.orderBy.every((order) => order.column === time)
   const isQuick = bounded && byTime && plan.filters.length === 0 && isKeptFor(plan) && plan.limit <= FAST_ROWS
   if (!isQuick) return 'slow'
-  return plan.operation === 'aggregate' ? 'fast' : 'fast-deep'
+  return plan.operation === 'aggregate' || isPlannedOnce ? 'fast' : 'fast-custom'
 }
 
 export function describeRows(

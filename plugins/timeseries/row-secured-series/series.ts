@@ -17,6 +17,8 @@ export interface Series {
 
 /** How a server keeps a tenant's rows apart by time. */
 export interface Keeping {
+  /** Whether plans that are kept leave out partitions by the values that they are run with. */
+  readonly isPlannedOnce: boolean
   /** Where the rows of the wanted table are read. */
   rowsOf(wanted: WantedTable): WantedTable
   /** Ends the `create table` of a tenant's rows. */

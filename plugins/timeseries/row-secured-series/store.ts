@@ -18,6 +18,7 @@ import {
   type Health,
   type Host,
   type InstalledPolicy,
+  OneBatch,
   type Plan,
   type ProbeReport,
   physicalName,
@@ -82,7 +83,11 @@ export class TimeseriesStore implements ServingStore<TimeseriesConfig> {
     )
   }
 
-  async *read(target: TimeseriesTarget, plan: ReadPlan): AsyncIterable<ReadBatch> {
+  read(target: TimeseriesTarget, plan: ReadPlan): AsyncIterable<ReadBatch> {
+    return new OneBatch(() => this.#page(target, plan))
+  }
+
+  async #page(target: TimeseriesTarget, plan: ReadPlan): Promise<ReadBatch> {
     const layout = layoutOf(target.schema, target.config)
     const rows = this.#keeping.rowsOf(wantedTable(target))
     const aggregate = aggregateOf(plan, layout)
@@ -90,11 +95,11 @@ export class TimeseriesStore implements ServingStore<TimeseriesConfig> {
     const isKept = aggregate !== null && isKeptFor(plan)
     const key = datasetKey(target, isKept ? aggregate : undefined)
     const schema = isKept ? physicalName(target.domain) : rows.schema
-    yield await this.#reader.read(
+    return await this.#reader.read(
       key,
       schema,
       plan,
-      laneOf(plan, aggregate ? 'bucket' : layout.time.name),
+      laneOf(plan, aggregate ? 'bucket' : layout.time.name, this.#keeping.isPlannedOnce),
       (parameters) =>
         aggregate
           ? describeAggregate(plan, layout, aggregate, key, schema, parameters)

@@ -43,6 +43,7 @@ const CHUNK_SCHEMA = 'sluice_chunks'
 const NO_TABLE = '-'
 
 export const hypertables: Keeping = {
+  isPlannedOnce: false,
   rowsOf: (wanted) => ({ ...wanted, schema: PARTITION_SCHEMA }),
   partitionBy: () => '',
   planRows,

@@ -6,6 +6,7 @@ import { planOf, rowsRead, testHost } from '@sluice/lookup/row-secured-postgresq
 import { openTenantScope } from '@sluice/sdk'
 import { testAggregates } from '../row-secured-series/aggregates.contract.fixture.ts'
 import type { SeriesUnderTest } from '../row-secured-series/series-under-test.fixture.ts'
+import { testRanges } from '../row-secured-series/ranges.contract.fixture.ts'
 import { testSeries } from '../row-secured-series/store.contract.fixture.ts'
 import { fillWalled, IDS, walledTarget } from '../row-secured-series/walled.fixture.ts'
 import { start } from './conformance.ts'
@@ -30,6 +31,7 @@ if (process.env.SLUICE_TEST_TIMESCALE_URL === undefined) {
   test('rows in hypertables', { skip: 'SLUICE_TEST_TIMESCALE_URL names no server with TimescaleDB' }, () => {})
 } else {
   describe('rows in hypertables', () => testSeries(hypertable))
+  describe('ranges in hypertables', () => testRanges(hypertable))
   describe('aggregates beside hypertables', () => testAggregates(hypertable))
   test('hypertables are walled, and nobody reaches their chunks', walls)
 }
