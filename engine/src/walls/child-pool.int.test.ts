@@ -5,6 +5,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { until } from '../../../test/until.ts'
 import { EngineChild } from '../engine-child.ts'
+import { testEngineProgram } from '../testing.ts'
 import { ChildPool, LateStart } from './child-pool.ts'
 import { pipeOpener } from './pipe.ts'
 
@@ -13,7 +14,8 @@ const collectGarbage = runInNewContext('gc') as () => void
 const never = new AbortController().signal
 
 const openPipe = pipeOpener()
-const startChild = () => new EngineChild(openPipe, {})
+const program = await testEngineProgram()
+const startChild = () => new EngineChild(openPipe, program)
 const pool = new ChildPool(startChild, { maxChildren: 1, warmChildren: 1, maxQueued: 10 })
 after(() => pool.close())
 

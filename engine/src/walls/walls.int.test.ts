@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { bundleChild } from '../child-bundle.ts'
 import { createEngine } from '../engine.ts'
 import type { ChildJob } from '../protocol.ts'
+import { testEngineProgram } from '../testing.ts'
 import { closeQuietly, pipeOpener } from './pipe.ts'
 import type { Wall } from './walls.ts'
 
@@ -113,6 +114,7 @@ it('a bundled child looks for no package, and is made anew where a native part h
 it('an engine says which walls are up after a probe', async () => {
   const engine = createEngine({
     scratchDir: join(tmpdir(), 'sluice-none'),
+    ...(await testEngineProgram()),
     maxChildren: 1,
     warmChildren: 0,
     maxQueued: 1,
@@ -129,7 +131,8 @@ it('an engine says which walls are up after a probe', async () => {
 })
 
 async function writeParquet(home: string, path: string): Promise<void> {
-  const engine = createEngine({ scratchDir: home, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+  const program = await testEngineProgram()
+  const engine = createEngine({ scratchDir: home, ...program, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
   try {
     const limits = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 600_000, threads: 1 }
     const steps = [{ sql: `COPY (SELECT 1 AS id) TO '${path}' (FORMAT parquet)` }]

@@ -21,7 +21,7 @@ import { isSluiceError } from '@sluice/sdk'
 import { until } from '../../../test/until.ts'
 import { type EmbeddedServer, startEmbeddedServer } from './embedded-server.ts'
 import { openPool } from './pools.ts'
-import { PATIENT } from './testing.ts'
+import { PATIENT, testCluster } from './testing.ts'
 
 const folders: string[] = []
 after(() => {
@@ -43,15 +43,21 @@ async function query<Row>(server: EmbeddedServer, text: string, address = server
   }
 }
 
+/** Of a copied cluster: what is asked of most servers begins when they have one. */
+const template = await testCluster()
+const start = (dataFolder: string): Promise<EmbeddedServer> =>
+  startEmbeddedServer({ dataFolder, template, durable: false })
+
 const module = new URL('./embedded-server.ts', import.meta.url).href
 const START = `
 import { startEmbeddedServer } from ${JSON.stringify(module)}
-const server = await startEmbeddedServer({ dataFolder: process.argv[1], durable: false })
+const [, dataFolder, template] = process.argv
+const server = await startEmbeddedServer({ dataFolder, template, durable: false })
 process.stdout.write(JSON.stringify({ pid: server.pid }))`
 
 /** A runtime with a server, in a process that can be killed. */
 async function startElsewhere(dataFolder: string): Promise<{ child: ChildProcess; serverPid: number }> {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', START, dataFolder], {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', START, dataFolder, template], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [said] = await once(child.stdout as NodeJS.ReadableStream, 'data')
@@ -99,7 +105,7 @@ describe('the embedded server', () => {
     const { child, serverPid } = await startElsewhere(dataFolder)
     await kill(child)
     await ends(serverPid, 'the server of a killed runtime')
-    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const server = await start(dataFolder)
     await query(server, 'select 1')
     await server.stop()
   })
@@ -116,7 +122,7 @@ describe('the embedded server', () => {
     await kill(child)
     await sleep(500)
     assert.ok(isAlive(serverPid), 'the server should be an orphan by now')
-    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const server = await start(dataFolder)
     assert.notEqual(server.pid, serverPid)
     assert.equal(isAlive(serverPid), false)
     await query(server, 'select 1')
@@ -125,21 +131,21 @@ describe('the embedded server', () => {
 
   it('tells when it has ended by itself, and leaves no watcher', { skip: process.platform !== 'linux' }, async () => {
     const dataFolder = newFolder()
-    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const server = await start(dataFolder)
     const watchers = watchersOf(server.pid)
     assert.equal(watchers.length, 2)
     process.kill(server.pid, 'SIGKILL')
     assert.deepEqual(await server.ended, { code: 137, signal: null })
     for (const pid of watchers) await ends(pid, 'what watched the server')
     await server.stop()
-    const next = await startEmbeddedServer({ dataFolder, durable: false })
+    const next = await start(dataFolder)
     await query(next, 'select 1')
     await next.stop()
   })
 
   it('starts over a postmaster.pid whose process id another process has now', async () => {
     const dataFolder = newFolder()
-    const before = await startEmbeddedServer({ dataFolder, durable: false })
+    const before = await start(dataFolder)
     const cluster = join(before.folder, 'cluster')
     const note = readFileSync(join(cluster, 'postmaster.pid'), 'utf8')
     await before.stop()
@@ -149,7 +155,7 @@ describe('the embedded server', () => {
     await once(bystander, 'spawn')
     try {
       writeFileSync(join(cluster, 'postmaster.pid'), note.replace(/^\d+/, String(bystander.pid)))
-      const server = await startEmbeddedServer({ dataFolder, durable: false })
+      const server = await start(dataFolder)
       await query(server, 'select 1')
       assert.equal(bystander.exitCode, null)
       assert.equal(bystander.signalCode, null)
@@ -161,10 +167,10 @@ describe('the embedded server', () => {
 
   it('makes a new password where the file was lost', async () => {
     const dataFolder = newFolder()
-    const before = await startEmbeddedServer({ dataFolder, durable: false })
+    const before = await start(dataFolder)
     await before.stop()
     rmSync(join(before.folder, 'password'))
-    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const server = await start(dataFolder)
     assert.notEqual(server.address.password, before.address.password)
     await query(server, 'select 1')
     await server.stop()
@@ -180,18 +186,18 @@ describe('the embedded server', () => {
 
   it('refuses a cluster of another major version', async () => {
     const dataFolder = newFolder()
-    const before = await startEmbeddedServer({ dataFolder, durable: false })
+    const before = await start(dataFolder)
     await before.stop()
     writeFileSync(join(before.folder, 'cluster', 'PG_VERSION'), '17\n')
     await assert.rejects(
-      startEmbeddedServer({ dataFolder, durable: false }),
+      start(dataFolder),
       (error) => isSluiceError(error, 'CONFIG') && error.code === 'postgres_version_mismatch',
     )
   })
 
   it('uses a socket folder short enough however long the path of the data folder is', async () => {
     const dataFolder = join(newFolder(), 'a'.repeat(120))
-    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const server = await start(dataFolder)
     assert.equal(server.folder, join(dataFolder, 'postgres'))
     assert.ok(Buffer.byteLength(`${server.address.host}/.s.PGSQL.65535`) < 104)
     assert.equal(statSync(server.address.host).mode & 0o777, 0o700)
@@ -204,12 +210,12 @@ describe('the embedded server', () => {
     skip: process.getuid?.() !== 0,
   }, async () => {
     const dataFolder = join(newFolder('/var/tmp'), 'data')
-    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const server = await start(dataFolder)
     const link = join(dataFolder, 'postgres')
     assert.equal(readlinkSync(link), server.folder)
     await query(server, 'select 1')
     await server.stop()
-    const again = await startEmbeddedServer({ dataFolder, durable: false })
+    const again = await start(dataFolder)
     assert.equal(again.folder, server.folder)
     await again.destroy()
     assert.equal(existsSync(server.folder), false)
