@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { LogicalType } from '@sluice/sdk'
-import { castLoss } from './cast-loss.ts'
+import { castLoss, lossCondition } from './cast-loss.ts'
 import { createEngine, type Engine, lostValues } from './index.ts'
 import { fileType, sqlType } from './sql-text.ts'
 import { testEngineProgram } from './testing.ts'
@@ -58,11 +58,26 @@ const KNOWN: readonly (readonly [string, string, LogicalType, boolean])[] = [
   ['string', '1.239', 'decimal(5,2)', true],
   ['string', '0.1', 'double', false],
   ['string', '0.12345678901234567890', 'double', true],
+  ['string', '1e400', 'double', true],
+  ['string', '-1e39', 'float', true],
+  ['string', '-Infinity', 'double', false],
+  ['string', '1e-400', 'double', true],
+  ['string', '1.5e-45', 'float', true],
+  ['string', '0.0e-400', 'double', false],
+  ['json', '1e400', 'double', true],
+  ['json', '1.5', 'decimal(38,0)', true],
   ['string', '2020-01-02', 'date', false],
   ['string', '2020-01-02 03:04:05', 'date', true],
   ['string', '2020-01-02 03:04:05.123456', 'timestamp', false],
   ['string', '2020-01-02 03:04:05.1234567', 'timestamp', true],
+  ['string', '2020-01-02 00:00:00.0000001', 'date', true],
+  ['string', '2020-01-02T00:00:00+02', 'date', true],
+  ['string', '2020-01-02T00:00:00Z', 'date', false],
   ['string', '2020-01-02 03:04:05+02', 'timestamp', true],
+  ['string', '2020-01-02 03:04:05+05:30:15', 'timestamp', true],
+  ['string', '2020-01-02 03:04:05 UTC', 'timestamp', true],
+  ['json', '"2020-01-02T03:04:05+02"', 'timestamp', true],
+  ['json', '"2020-01-02T03:04:05"', 'timestamp', false],
   ['string', '2020-01-02 03:04:05+02', 'timestamptz', false],
   ['string', 'yes', 'boolean', true],
   ['string', 'TRUE', 'boolean', false],
@@ -113,6 +128,47 @@ describe('a cast', () => {
     const steps = [{ sql: checks.join('\nUNION ALL\n'), rows: 'collect' as const }]
     const run = await engine.run({ trust: 'own', steps, limits: LIMITS }, AbortSignal.timeout(600_000))
     assert.deepEqual(run.results[0]?.rows.flat(), [])
+  })
+
+  it('of a text loses the digits that its number has beyond the places of the type, however it is written', async () => {
+    const zeros = (count: number) => '0'.repeat(count)
+    const fractions = ['', '.', '.0', '.5', '.50', '.000000001', `.${zeros(37)}1`, `.${zeros(40)}`, `.${zeros(39)}3`]
+    const written = ['', '0', '-7', '+12', ' 1_200'].flatMap((whole) =>
+      fractions.flatMap((fraction) =>
+        ['', 'e0', 'E2', 'e-3', 'e-40', 'e+5'].map((exponent) => `${whole}${fraction}${exponent}`),
+      ),
+    )
+    // Exactly: whole units of the smallest place that a text here can name, and what a type keeps of them.
+    const SMALLEST = 100n
+    const unitsOf = (text: string) => {
+      const [mantissa = '', exponent = '0'] = text.split(/e/i)
+      const [whole = '', fraction = ''] = mantissa.replaceAll(/[ _+-]/g, '').split('.')
+      const power = SMALLEST + BigInt(exponent) - BigInt(fraction.length)
+      return BigInt(`0${whole}${fraction}`) * 10n ** power
+    }
+    const TYPED = {
+      'decimal(38,0)': 0n,
+      'decimal(38,9)': 9n,
+      'decimal(38,37)': 37n,
+      'decimal(30,2)': 2n,
+      'decimal(10,2)': 2n,
+      long: 0n,
+    } as const
+    const steps = Object.keys(TYPED).map((type) => {
+      const rows = written.map((text) => `(${quoted(text)})`).join(', ')
+      const loses = lossCondition('x', 'string', 'VARCHAR', type as LogicalType)
+      const fits = `TRY_CAST(x AS ${sqlType(type as LogicalType)}) IS NOT NULL`
+      const sql = `SELECT x, CASE WHEN ${fits} THEN ${loses} END FROM (VALUES ${rows}) t(x)`
+      return { sql, rows: 'collect' as const }
+    })
+    const run = await engine.run({ trust: 'own', steps, limits: LIMITS }, AbortSignal.timeout(600_000))
+    for (const [at, [type, places]] of Object.entries(TYPED).entries()) {
+      const told = (run.results[at]?.rows ?? []).filter(([, loses]) => loses !== null)
+      assert.ok(told.length > 50, type)
+      for (const [text, loses] of told) {
+        assert.equal(loses, unitsOf(String(text)) % 10n ** (SMALLEST - places) !== 0n, `${text} as ${type}`)
+      }
+    }
   })
 
   it('is counted where values lose something, by column', async () => {
