@@ -171,7 +171,7 @@ it('begins nothing for a product that is being deleted', async () => {
       ...manifests('public.people', {
         columns: '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: city, type: string }\n',
       }),
-      product: files.product.replace('name: people', 'name: below'),
+      product: files.product.replace('name: people', 'name: below').replace('source_aligned', 'consumer_aligned'),
       inputs: 'apiVersion: svc/v1\nkind: Inputs\ninputs:\n  - { name: source, product: crm.people }\n',
     }),
   )
