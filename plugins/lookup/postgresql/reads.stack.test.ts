@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   isJsonBatch,
   type LogicalType,
@@ -22,7 +23,6 @@ import {
 } from '@sluice/sdk'
 import fc from 'fast-check'
 import pg from 'pg'
-import { until } from '../../../test/until.ts'
 import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
 import { parseLogin } from '../row-secured-postgresql/index.ts'
 import { Lane } from '../row-secured-postgresql/one-sync.ts'
@@ -307,11 +307,9 @@ test('reads that wait together end at their own time, and those that have more a
   controller.abort()
   await assert.rejects(off, { code: 'aborted' })
   // The server has ended what waited on the pipelined connections: it waits elsewhere by now.
-  await until('the others wait by themselves', async () => {
-    const waiting = `select count(*)::int as n from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`
-    return Number((await fixture.admin(waiting))[0]?.['n']) >= of.key.values.length
-  })
+  const waiting = `select count(*)::int as n from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`
+  while (Number((await fixture.admin(waiting))[0]?.['n']) < of.key.values.length) await sleep(20)
   await unlock()
   assert.deepEqual(
     await Promise.all(patient),
