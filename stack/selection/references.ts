@@ -13,6 +13,8 @@ const CODE = /\.(?:[cm]?[jt]s)$/
 const CONFIGURATION = /\.(?:ya?ml|toml)$/
 /** What is copied to somebody's folder is read here, and run there. */
 const COPIED = /(?:^|\/)templates\//
+/** What is offered there runs where a configuration names it. */
+const OFFERED = /(?:^|\/)own-plugins\.ts$/
 const PATH = /^[\w@.+\-/*?{},[\]]{1,300}$/
 const GLOB = /[*{?]/
 
@@ -34,7 +36,7 @@ interface Names {
 }
 
 function namesIn(path: string, tree: Tree): Names {
-  if (COPIED.test(path)) return { text: '', paths: [] }
+  if (COPIED.test(path) || OFFERED.test(path)) return { text: '', paths: [] }
   if (CODE.test(path)) return namesInCode(textOf(tree, path))
   if (path.endsWith('.py')) return namesInPython(textOf(tree, path))
   return { text: CONFIGURATION.test(path) ? textOf(tree, path) : '', paths: [] }

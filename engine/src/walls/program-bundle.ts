@@ -65,7 +65,7 @@ export async function keptProgram(entry: URL, options: BundleOptions): Promise<s
     for (const needed of Object.values(made.nativeParts)) await access(needed)
     if (sha256(await readFile(file)) !== made.content) return null
     const looks = looksOf(entry, options, made.inputs)
-    if (looks === made.looks) return file
+    if (looks !== null && looks === made.looks) return file
     if ((await digestOf(entry, options, made.inputs)) !== made.digest) return null
     // Where it cannot be noted, the next start compares the bytes again.
     if (looks !== null) await write(recordOf(options), JSON.stringify({ ...made, looks })).catch(() => undefined)
