@@ -26,13 +26,25 @@ import { jsonRow, resultType } from './lake-values.ts'
 /** The driver leaves out U+FEFF at the begin of every text. */
 Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) })
 
+/** A database of its own, in which nothing runs. */
+interface Idle {
+  readonly connection: DuckDBConnection
+  /** All that it has. */
+  readonly views: readonly View[]
+}
+
+interface View {
+  readonly name: string
+  readonly statement: string
+}
+
 export class DuckDbWorkshop implements LakeWorkshop {
   readonly #folder: string
   readonly #instance: DuckDBInstance
   readonly #listsDeletes: boolean
   #snapshots = 0
   #databases = 0
-  readonly #idle: DuckDBConnection[] = []
+  readonly #idle: Idle[] = []
   readonly engine: LakeEngine = { query: (query) => this.#query(query) }
 
   private constructor(folder: string, instance: DuckDBInstance, listsDeletes: boolean) {
@@ -80,7 +92,7 @@ export class DuckDbWorkshop implements LakeWorkshop {
   }
 
   async close(): Promise<void> {
-    for (const connection of this.#idle) connection.closeSync()
+    for (const { connection } of this.#idle) connection.closeSync()
     this.#instance.closeSync()
     await rm(this.#folder, { recursive: true, force: true })
   }
@@ -88,29 +100,52 @@ export class DuckDbWorkshop implements LakeWorkshop {
   async #query({ sql, parameters, tables, limits, signal }: LakeQuery): Promise<LakeQueryResult> {
     if (signal.aborted) throw new SluiceError('TRANSIENT', 'the query was ended by its caller', { code: 'aborted' })
     return this.#apart(async (connection) => {
-      for (const table of tables) await addView(connection, table)
       const result = await connection.run(sql, parameters.map(parameter))
       const types = result.columnTypes()
       const columns = result.columnNames().map((name, index) => ({ name, type: resultType(types[index]) }))
       const rows = (await result.getRows()).slice(0, limits.maxRows)
       const json = `[${rows.map((row) => jsonRow(row, types)).join(',')}]`
       return { columns, batches: oneBatch(rows.length, json) }
-    })
+    }, tables)
   }
 
   /**
    * A database of its own for each statement that runs, in a transaction that is never committed: none sees another's
-   * tables. Databases are used again, since to attach one costs more than most statements.
+   * tables. Databases are used again, since to attach one costs more than most statements, and so are the views of one
+   * by the next statement over the very same tables, since to make them costs more than most reads.
    */
-  async #apart<T>(run: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-    const connection = this.#idle.pop() ?? (await this.#attached())
+  async #apart<T>(
+    run: (connection: DuckDBConnection) => Promise<T>,
+    tables: readonly LakeTable[] = [],
+  ): Promise<T> {
+    const idle = await this.#showing(tables.map(viewOf))
+    const { connection } = idle
     try {
       await connection.run('BEGIN')
       return await run(connection)
     } finally {
       await connection.run('ROLLBACK')
-      this.#idle.push(connection)
+      this.#idle.push(idle)
     }
+  }
+
+  /** A database that has these views alone. */
+  async #showing(views: readonly View[]): Promise<Idle> {
+    const textOf = (all: readonly View[]) => all.map(({ statement }) => statement).join('\n')
+    const at = this.#idle.findLastIndex((idle) => textOf(idle.views) === textOf(views))
+    const [same] = at < 0 ? [] : this.#idle.splice(at, 1)
+    if (same !== undefined) return same
+    const other = this.#idle.shift() ?? { connection: await this.#attached(), views: [] }
+    const { connection } = other
+    const drops = other.views.map(({ name }) => `DROP VIEW ${name};`)
+    try {
+      await connection.run(['BEGIN;', ...drops, ...views.map(({ statement }) => statement), 'COMMIT'].join('\n'))
+    } catch (error) {
+      await connection.run('ROLLBACK')
+      this.#idle.push(other)
+      throw error
+    }
+    return { connection, views }
   }
 
   async #attached(): Promise<DuckDBConnection> {
@@ -130,11 +165,8 @@ function parameter(value: Value) {
   return value instanceof Uint8Array ? new DuckDBBlobValue(value) : value
 }
 
-async function addView(
-  connection: DuckDBConnection,
-  { name, files, columns, deletes = [], deletedFrom = files }: LakeTable,
-): Promise<void> {
-  if (name.length > 1) await connection.run(`CREATE SCHEMA IF NOT EXISTS ${quotedName(name[0] ?? '')}`)
+function viewOf({ name, files, columns, deletes = [], deletedFrom = files }: LakeTable): View {
+  const schemas = name.length > 1 ? `CREATE SCHEMA IF NOT EXISTS ${quotedName(name[0] ?? '')};\n` : ''
   const schema = columns.map(
     (column) =>
       `${column.fieldId}: {name: ${quotedText(column.name)}, type: '${fileType(column.type as LogicalType)}', default_value: NULL}`,
@@ -151,7 +183,11 @@ async function addView(
       ? `${read})`
       : `${read}, filename = '  file  ', file_row_number = true) AS kept ANTI JOIN read_parquet([${lists}]) AS gone
     ON MAP {${names.join(', ')}}[kept."  file  "] = gone.file_path AND kept.file_row_number = gone.pos`
-  await connection.run(`CREATE VIEW ${name.map(quotedName).join('.')} AS SELECT ${select.join(', ')} FROM ${source}`)
+  const quoted = name.map(quotedName).join('.')
+  return {
+    name: quoted,
+    statement: `${schemas}CREATE VIEW ${quoted} AS SELECT ${select.join(', ')} FROM ${source};`,
+  }
 }
 
 /** The type in the file: json travels as text. */

@@ -4,7 +4,7 @@ import { table } from './table.ts'
 
 const INTRODUCTION = `# Configuration
 
-Made by \`node docs/generate.ts\` from \`runtime/src/config.ts\`; not to be edited.
+Made by \`node docs/generate.ts\` from \`runtime/src/config/schema.ts\`; not to be edited.
 
 \`sluice.yaml\` in the folder where the command runs, or the file of \`--config\` or \`SLUICE_CONFIG\`. A variable of the
 environment stands over the file, and a flag (\`--limits.workers 2\`) over both. A double underscore in a variable goes one

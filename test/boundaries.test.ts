@@ -29,7 +29,7 @@ function refusal(from: string, to: string): string | null {
   if (own === '' && !EVERYWHERE.includes(from)) return null
   if (EVERYWHERE.includes(to)) return null
   // What reads texts of others knows no stage, and the settings are such a text.
-  if (own === '') return other === 'parsing' ? null : 'is a stage, which no stage-less file knows'
+  if (own === '') return ['config', 'parsing'].includes(other) ? null : 'is a stage, which no stage-less file knows'
   if (own === 'operations' && other === 'operations') return refusalAmongOperations(from, to)
   if (own === other) return null
   if (other === '') return own === 'command' && to === 'main.ts' ? null : 'is a file that puts the runtime together'

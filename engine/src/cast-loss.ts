@@ -159,12 +159,12 @@ function isFiner(text: string, scale: number): string {
 }
 
 /** The least numbers that have all digits of their type. */
-const LEAST = { float: 2 ** -126, double: 2 ** -1022 } as const
+export const LEAST_FLOATING = { float: 2 ** -126, double: 2 ** -1022 } as const
 
 /** A number that is too large becomes an infinity, and one that is too small keeps fewer digits, or none. */
 function floatingLoss(text: string, cast: string, to: 'float' | 'double'): string {
   const mantissa = `regexp_replace(${text}, '[eE].*$', '')`
   const digits = `ltrim(regexp_replace(${mantissa}, '[^0-9]', '', 'g'), '0')`
   return `(length(${digits}) > ${FLOATING_DIGITS[to]} OR isinf(${cast}) AND NOT regexp_matches(${text}, '(?i)inf')
-    OR abs(${cast}) < ${LEAST[to]} AND ${digits} <> '')`
+    OR abs(${cast}) < ${LEAST_FLOATING[to]} AND ${digits} <> '')`
 }

@@ -1,5 +1,5 @@
 /** DuckDB behind walls: statements run in child processes that have their job's files and nothing else. */
-export { castLoss, FLOATING_DIGITS, lossCondition } from './cast-loss.ts'
+export { castLoss, FLOATING_DIGITS, LEAST_FLOATING, lossCondition } from './cast-loss.ts'
 export { bundleChild } from './child-bundle.ts'
 export { fromDriver } from './driver-error.ts'
 export { createEngine, type Engine, type EngineOptions, type JobAccounts, type PooledEngine } from './engine.ts'

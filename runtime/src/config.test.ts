@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
 import type { TObject } from 'typebox'
-import { ConfigSchema, loadConfig, redactedConfig } from './config.ts'
+import { ConfigSchema } from './config/schema.ts'
+import { loadConfig, redactedConfig } from './config.ts'
 
 const S3 = {
   SLUICE_OBJECT_STORE__TYPE: 's3',

@@ -1,6 +1,7 @@
 /** What every key of the configuration means, from the schema that it is checked by. */
 import type { TSchema } from 'typebox'
-import { ConfigSchema, variableOf } from '../config.ts'
+import { ConfigSchema } from '../config/schema.ts'
+import { variableOf } from '../config.ts'
 
 export interface ConfigKey {
   /** `limits.rate.free`; `[]` stands for each entry of a list, `*` for any name. */

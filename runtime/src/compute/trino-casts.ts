@@ -1,7 +1,7 @@
 /** What values lose on their way into a column's type where Trino casts them, and what a row says of it. */
 import type { TrinoColumn, TrinoType } from '@sluice/analytics/trino/statements'
 import { sqlType } from '@sluice/analytics/trino/statements'
-import { castLoss, FLOATING_DIGITS } from '@sluice/engine'
+import { castLoss, FLOATING_DIGITS, LEAST_FLOATING } from '@sluice/engine'
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
 import { logicalType } from './query-result.ts'
 
@@ -52,18 +52,13 @@ export function lossIn(cell: string, { type, sqlType: written }: GivenColumn, to
 /** Trino reads a text as a whole number, a day or a uuid only where it is one. */
 function lossOfText(text: string, cast: string, to: LogicalType): string | null {
   const decimal = parseDecimal(to)
-  if (decimal) {
-    const wide = `decimal(38,${38 - (decimal.precision - decimal.scale)})`
-    return `TRY_CAST(${text} AS ${wide}) IS DISTINCT FROM CAST(${cast} AS ${wide})`
-  }
+  if (decimal) return isFiner(text, decimal.scale)
   switch (to) {
     case 'boolean':
       return `lower(${text}) NOT IN ('true', 'false')`
     case 'float':
-    case 'double': {
-      const digits = `regexp_replace(regexp_replace(regexp_replace(${text}, '[eE].*$'), '[^0-9]'), '^0+')`
-      return `length(${digits}) > ${FLOATING_DIGITS[to]}`
-    }
+    case 'double':
+      return floatingLoss(text, cast, to)
     case 'timestamp':
       return `regexp_like(${text}, '[.][0-9]{7,}|[0-9]:[0-9]{2}.*([A-Za-z]|[+-][0-9]{1,2}(:?[0-9]{2})?)$')`
     case 'timestamptz':
@@ -71,4 +66,23 @@ function lossOfText(text: string, cast: string, to: LogicalType): string | null 
     default:
       return null
   }
+}
+
+/** Whether a number has a digit other than 0 beyond so many places after the point. A cast would round it, however wide its type. */
+function isFiner(text: string, scale: number): string {
+  const part = (nth: number) =>
+    `coalesce(regexp_extract(${text}, '^[+-]?([0-9]*)[.]?([0-9]*)(?:[eE]([+-]?[0-9]+))?$', ${nth}), '')`
+  const digits = `(${part(1)} || ${part(2)})`
+  const kept = `regexp_replace(${digits}, '0+$')`
+  const exponent = `CASE WHEN ${part(3)} = '' THEN 0 ELSE coalesce(TRY_CAST(${part(3)} AS integer), -1000000000) END`
+  const places = `length(${part(2)}) - (length(${digits}) - length(${kept})) - (${exponent})`
+  return `(${kept} <> '' AND ${places} > ${scale})`
+}
+
+/** A number that is too large becomes an infinity, and one that is too small keeps fewer digits, or none. */
+function floatingLoss(text: string, cast: string, to: 'float' | 'double'): string {
+  const digits = `regexp_replace(regexp_replace(regexp_replace(${text}, '[eE].*$'), '[^0-9]'), '^0+')`
+  const isTooLarge = `is_infinite(${cast}) AND NOT regexp_like(${text}, '(?i)inf')`
+  const isTooSmall = `abs(${cast}) < ${LEAST_FLOATING[to]} AND ${digits} <> ''`
+  return `(length(${digits}) > ${FLOATING_DIGITS[to]} OR ${isTooLarge} OR ${isTooSmall})`
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { createEngine, type Engine } from '@sluice/engine'
+import { testEngineProgram } from '@sluice/engine/testing'
 import { SluiceError } from '@sluice/sdk'
 import { until } from '../../../../test/until.ts'
 import { DistributedCompute } from '../../compute/distributed.ts'
@@ -39,7 +40,8 @@ describe('a statement that goes on', () => {
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'sluice-held-'))
-    engine = createEngine({ scratchDir: folder, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    const program = await testEngineProgram()
+    engine = createEngine({ scratchDir: folder, ...program, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
     trino = new EndlessTrino()
     compute = new DistributedCompute(await trino.start(), {})
   })

@@ -1,0 +1,114 @@
+/** Servers beside the runtime: databases, engines that run transforms, and the one of dashboards. */
+import { Type } from 'typebox'
+import { closed } from './closed.ts'
+
+export const Database = Type.Object(
+  {
+    registry_url: Type.Optional(
+      Type.String({ description: 'PostgreSQL of the registry; absent: the embedded server.' }),
+    ),
+    catalog_admin_url: Type.Optional(
+      Type.String({
+        description: 'A login of the registry’s server that may make roles, for logins of SQL catalogs.',
+      }),
+    ),
+    serving_owner_url: Type.Optional(
+      Type.String({
+        description: 'Login of the serving database that owns its tables; absent: the embedded server’s.',
+      }),
+    ),
+    serving_writer_url: Type.Optional(Type.String({ description: 'Login there that writes rows and owns nothing.' })),
+    serving_reader_url: Type.Optional(
+      Type.String({ description: 'Login there that reads rows, under row security, and owns nothing.' }),
+    ),
+  },
+  closed,
+)
+
+export const Trino = Type.Object(
+  {
+    policy_host: Type.String({ default: '127.0.0.1', description: 'Where Trino reaches its policy endpoint.' }),
+    policy_port: Type.Integer({ default: 8181, minimum: 0, maximum: 65_535, description: 'At which port there.' }),
+    policy_cert_file: Type.Optional(
+      Type.String({ description: 'Certificate of the policy endpoint (PEM); absent: there is no such endpoint.' }),
+    ),
+    policy_key_file: Type.Optional(Type.String({ description: 'Its private key (PEM).' })),
+    policy_client_ca_file: Type.Optional(
+      Type.String({ description: 'What signed the certificates of those who may ask (PEM).' }),
+    ),
+    issuer: Type.Optional(
+      Type.String({
+        description:
+          'The `iss` of the tokens that Trino accepts: its users may be what this issuer may claim. Needed where several are configured.',
+      }),
+    ),
+  },
+  closed,
+)
+
+export const Compute = Type.Object(
+  {
+    trino: Type.Optional(
+      Type.Object(
+        {
+          url: Type.String({
+            pattern: '^https?://[^/?#@]+$',
+            description: 'Of the coordinator: https://trino:8443.',
+          }),
+          token_file: Type.Optional(
+            Type.String({ description: 'A token that may make catalogs; read anew for every statement.' }),
+          ),
+          user: Type.Optional(Type.String({ description: 'Where Trino asks for no token.' })),
+          ca_file: Type.Optional(
+            Type.String({ description: 'What signed Trino’s certificate (PEM), where it is no public authority.' }),
+          ),
+          catalog: Type.Record(Type.String(), Type.String(), {
+            description:
+              'Properties of every tenant’s catalog of the iceberg connector; {tenant} stands for the tenant.',
+          }),
+        },
+        {
+          additionalProperties: false,
+          description:
+            'Runs the transforms of products with engine: distributed. Absent: the Trino that serves analytics, or else none.',
+        },
+      ),
+    ),
+  },
+  closed,
+)
+
+export const Dashboards = Type.Object(
+  {
+    url: Type.String({
+      pattern: '^https?://[^?#@]+$',
+      description: 'Address of Superset: https://superset.example.com.',
+    }),
+    public_url: Type.Optional(Type.String({ description: 'The address that people use, where it is another.' })),
+    issuer: Type.Optional(
+      Type.String({
+        description:
+          'The `iss` of the issuer that people log in to Superset through: grants of its people are roles there. Needed where several are configured.',
+      }),
+    ),
+    username: Type.String({ description: 'A login of Superset’s own, with the role Admin.' }),
+    password: Type.String({ description: 'Of that login.' }),
+    database_admin_url: Type.Optional(
+      Type.String({
+        description: 'A login of the serving database’s server that may make roles. Absent: of the embedded server.',
+      }),
+    ),
+    database_host: Type.Optional(
+      Type.String({ description: 'Where Superset finds the serving database; absent: where the runtime does.' }),
+    ),
+    database_port: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 65_535, description: 'At which port there; absent: as the runtime does.' }),
+    ),
+    timeout_ms: Type.Integer({ default: 30_000, minimum: 100, description: 'One request to Superset.' }),
+  },
+  {
+    additionalProperties: false,
+    description:
+      'The server of dashboards. Absent: there is none, and products that want one are deployed without, with a warning.',
+  },
+)
