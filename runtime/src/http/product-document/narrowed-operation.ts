@@ -4,7 +4,7 @@ import type { ReadableWays } from '../../operations/products/readable-ways.ts'
 import type { ShownColumn } from '../../operations/products/readings.ts'
 import type { OperationExample } from '../example.ts'
 import type { Route } from '../route.ts'
-import { ReadResult } from '../routes/resources.ts'
+import { ReadResult } from '../routes/answers/reads.ts'
 import { describingText } from './describing-text.ts'
 import { exampleRow, exampleValue, partSchema, rowSchema } from './row-schemas.ts'
 

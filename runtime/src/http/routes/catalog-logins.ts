@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { issueCatalogLogin, revokeCatalogLogin } from '../../operations/catalog/logins.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
-import { Reference } from './shapes.ts'
+import { Reference } from './requests/paths.ts'
 
 const Login = Type.Object({
   catalog: Type.String({ description: 'The catalog’s name: `catalog_name` of its rows.' }),

@@ -10,7 +10,7 @@ import type { Platform } from '../../operations/platform.ts'
 import { type CursorBinding, type Cursors, MAX_CURSOR_LENGTH } from '../cursor.ts'
 import { eventStream, type ServerEvent } from '../event-stream.ts'
 import { defineRoute, type Route } from '../route.ts'
-import { Namespace, Reference } from './shapes.ts'
+import { Namespace, Reference } from './requests/paths.ts'
 
 export function changeRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
   return [

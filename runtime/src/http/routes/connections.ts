@@ -19,18 +19,15 @@ import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { ConnectionLag, Connection as ConnectionShape, Discovery, TestReport } from './answers/connections.ts'
+import { pageOf } from './answers/parts.ts'
+import { Run } from './answers/runs.ts'
+import { captureJson, connectionJson } from './json/connections.ts'
+import { queuedReply } from './json/runs.ts'
 import { listReply } from './lists.ts'
-import { ConnectionLag, Connection as ConnectionShape, Discovery, pageOf, Run, TestReport } from './resources.ts'
+import { ConnectionRequest, ScheduleRequest } from './requests/connections.ts'
+import { Page, Reference } from './requests/paths.ts'
 import { scheduleJson } from './schedules.ts'
-import {
-  ConnectionRequest,
-  captureJson,
-  connectionJson,
-  Page,
-  queuedReply,
-  Reference,
-  ScheduleRequest,
-} from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const Backfill = Type.Object(

@@ -13,9 +13,10 @@ import { ageS } from '../../operations/served/freshness.ts'
 import { MAX_CURSOR_LENGTH } from '../cursor.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
+import { ReadResult } from './answers/reads.ts'
 import { ENDPOINT_ERRORS } from './reads.ts'
-import { ReadResult } from './resources.ts'
-import { ColumnNames, InNamespace, Reference } from './shapes.ts'
+import { InNamespace, Reference } from './requests/paths.ts'
+import { ColumnNames } from './requests/reads.ts'
 
 /**
  * A route for each operation that the store of an endpoint type declares. Throws CONFIG `plugin_invalid` for one whose path

@@ -7,9 +7,9 @@ import { RUN_STATES } from '../../registry/runs.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
 import { listReply } from './lists.ts'
-import { pageOf } from './resources.ts'
-import { Page, Reference } from './shapes.ts'
+import { Page, Reference } from './requests/paths.ts'
 
 const path = '/api/v1/connections/{connection_id}/erasures'
 const tags = ['Connections']

@@ -15,10 +15,11 @@ import { keptAnswer } from '../idempotency.ts'
 import { InFlight } from '../in-flight.ts'
 import { refuse } from '../problem.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
 import { listReply } from './lists.ts'
 import { CONTENT_TYPES } from './query.ts'
-import { pageOf } from './resources.ts'
-import { ColumnNames, Page, QueryRequest, Reference } from './shapes.ts'
+import { Page, Reference } from './requests/paths.ts'
+import { ColumnNames, QueryRequest } from './requests/reads.ts'
 
 const tags = ['Query']
 const Format = Type.Union((['parquet', 'csv', 'ndjson'] as const).map((name) => Type.Literal(name)))

@@ -4,7 +4,7 @@ import { type Impact, READ_DAYS, type ReachedProduct } from '../../operations/li
 import type { ColumnLineage, Lineage, LineageNode, Place } from '../../operations/lineage/lineage.ts'
 import { MAX_DEPTH, MAX_NODES } from '../../operations/lineage/links.ts'
 import { MANNERS } from '../../operations/lineage/spread.ts'
-import { InNamespace } from './shapes.ts'
+import { InNamespace } from './requests/paths.ts'
 
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 const text = (description?: string) => Type.String(description === undefined ? {} : { description })

@@ -13,7 +13,7 @@ import {
   lineageJson,
   SourceImpactQuery,
 } from './lineage-shapes.ts'
-import { productReference, Reference } from './shapes.ts'
+import { productReference, Reference } from './requests/paths.ts'
 
 const Params = Type.Object({ product_id: Reference })
 const ConnectionParams = Type.Object({ connection_id: Reference })

@@ -7,9 +7,9 @@ import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
 import { listReply } from './lists.ts'
-import { pageOf } from './resources.ts'
-import { Page, Reference } from './shapes.ts'
+import { Page, Reference } from './requests/paths.ts'
 
 const tags = ['Notifications']
 const path = '/api/v1/notifications'

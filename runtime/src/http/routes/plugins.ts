@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { defineRoute, type Route } from '../route.ts'
-import { pageOf } from './resources.ts'
-import { Page } from './shapes.ts'
+import { pageOf } from './answers/parts.ts'
+import { Page } from './requests/paths.ts'
 
 export interface CertificateSummary {
   readonly level: string

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import type { Preview as PreviewAnswer } from '../../operations/previews/preview.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import type { Reply } from '../route.ts'
-import { qualityJson } from './shapes.ts'
+import { qualityJson } from './json/quality.ts'
 
 const count = (description?: string) =>
   Type.Integer({ minimum: 0, ...(description === undefined ? {} : { description }) })

@@ -5,7 +5,8 @@ import { TenantTurns } from '../../operations/previews/tenant-turns.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Preview, previewReply } from './preview-shapes.ts'
 import { PLAN_ERRORS } from './product-deployments.ts'
-import { InNamespace, PreviewRequest, productReference, Reference } from './shapes.ts'
+import { PreviewRequest } from './requests/deployments.ts'
+import { InNamespace, productReference, Reference } from './requests/paths.ts'
 
 const MOST_ROWS = 10
 

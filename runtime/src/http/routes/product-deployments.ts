@@ -15,21 +15,18 @@ import { listMaterializations } from '../../registry/materializations.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
+import { Deployed, Deployment, DryRun, RolledBack } from './answers/deployments.ts'
+import { pageOf } from './answers/parts.ts'
+import { QualityResult, Snapshot } from './answers/quality.ts'
+import { Run } from './answers/runs.ts'
+import { deploymentJson, materializationJson } from './json/products.ts'
+import { qualityJson } from './json/quality.ts'
+import { queuedReply } from './json/runs.ts'
 import { listReply } from './lists.ts'
 import { MANIFEST_FORM, sharedCheckJson } from './product-manifests.ts'
 import { developer, Params, tags } from './product-route.ts'
-import { Deployed, Deployment, DryRun, pageOf, QualityResult, RolledBack, Run, Snapshot } from './resources.ts'
-import {
-  DeployRequest,
-  deploymentJson,
-  InNamespace,
-  materializationJson,
-  PageInNamespace,
-  productReference,
-  qualityJson,
-  queuedReply,
-  RollbackRequest,
-} from './shapes.ts'
+import { DeployRequest, RollbackRequest } from './requests/deployments.ts'
+import { InNamespace, PageInNamespace, productReference } from './requests/paths.ts'
 
 export const PLAN_ERRORS = [
   'manifests_invalid',

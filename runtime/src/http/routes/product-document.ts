@@ -7,7 +7,7 @@ import { offeredOperations } from '../../operations/reads/read-operation.ts'
 import { isForKey } from '../guard.ts'
 import { type DeclaredRoute, productDocument } from '../product-document/product-document.ts'
 import { defineRoute, type Route } from '../route.ts'
-import { InNamespace, productReference, Reference } from './shapes.ts'
+import { InNamespace, productReference, Reference } from './requests/paths.ts'
 
 /**
  * The document of each product, made of the routes that read it.

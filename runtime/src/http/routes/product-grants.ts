@@ -6,18 +6,13 @@ import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { EndedGrants, Grant } from './answers/grants.ts'
+import { pageOf } from './answers/parts.ts'
+import { endedReply, grantJson } from './json/grants.ts'
 import { listReply } from './lists.ts'
 import { developer, Params, tags } from './product-route.ts'
-import { EndedGrants, Grant, pageOf } from './resources.ts'
-import {
-  endedReply,
-  GrantRequest,
-  grantJson,
-  InNamespace,
-  PageInNamespace,
-  productReference,
-  Reference,
-} from './shapes.ts'
+import { GrantRequest } from './requests/grants.ts'
+import { InNamespace, PageInNamespace, productReference, Reference } from './requests/paths.ts'
 
 export function grantRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
   return [

@@ -8,9 +8,9 @@ import { type SharedCheck, sharedChecksOf } from '../../operations/products/shar
 import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
+import { ManifestTexts, ParsedManifests } from './answers/deployments.ts'
 import { developer, Params, tags } from './product-route.ts'
-import { ManifestTexts, ParsedManifests } from './resources.ts'
-import { InNamespace, productReference, Reference } from './shapes.ts'
+import { InNamespace, productReference, Reference } from './requests/paths.ts'
 
 export const MANIFEST_FORM = {
   parts: MANIFEST_NAMES,

@@ -1,7 +1,7 @@
 /** What the routes of one product have in common. */
 import { Type } from 'typebox'
 import { requireDeveloper } from '../../operations/platform.ts'
-import { Reference } from './shapes.ts'
+import { Reference } from './requests/paths.ts'
 
 export const Params = Type.Object({ product_id: Reference })
 export const tags = ['Products']

@@ -5,7 +5,7 @@ import type { Cursors } from '../cursor.ts'
 import { buildOpenApi } from '../openapi.ts'
 import { productRoutes } from './products.ts'
 import { readDeps, readRoutes } from './reads.ts'
-import { productReference } from './shapes.ts'
+import { productReference } from './requests/paths.ts'
 
 const reference = (product_id: string, namespace?: string) =>
   productReference({ params: { product_id }, query: namespace === undefined ? {} : { namespace } })

@@ -11,26 +11,18 @@ import type { Scheduled } from '../../registry/schedules.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
+import { ListedProduct, ProductDetail, Product as ProductShape } from './answers/products.ts'
+import { materializationJson, productJson } from './json/products.ts'
+import { expectationJson, qualityJson } from './json/quality.ts'
 import { listReply } from './lists.ts'
 import { deploymentRoutes } from './product-deployments.ts'
 import { grantRoutes } from './product-grants.ts'
 import { manifestRoutes } from './product-manifests.ts'
 import { developer, Params, tags } from './product-route.ts'
-import { ListedProduct, ProductDetail, Product as ProductShape, pageOf } from './resources.ts'
+import { Abandon, abandonedTypes, InNamespace, Page, productReference } from './requests/paths.ts'
+import { ProductChangeRequest, ProductRequest } from './requests/products.ts'
 import { scheduleJson } from './schedules.ts'
-import {
-  Abandon,
-  abandonedTypes,
-  expectationJson,
-  InNamespace,
-  materializationJson,
-  Page,
-  ProductChangeRequest,
-  ProductRequest,
-  productJson,
-  productReference,
-  qualityJson,
-} from './shapes.ts'
 
 export function productRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
   return [

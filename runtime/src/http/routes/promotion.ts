@@ -4,9 +4,10 @@ import { discardPreview, promotePreview } from '../../operations/deploy/previews
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { Deployed } from './answers/deployments.ts'
 import { deployReply, PLAN_ERRORS } from './product-deployments.ts'
-import { Deployed } from './resources.ts'
-import { InNamespace, PromoteRequest, productReference, Reference } from './shapes.ts'
+import { PromoteRequest } from './requests/deployments.ts'
+import { InNamespace, productReference, Reference } from './requests/paths.ts'
 
 export function promotionRoutes(platform: Platform): readonly Route[] {
   return [

@@ -9,7 +9,7 @@ import { refuse } from '../problem.ts'
 import { pushFormOf, readPushBody } from '../push-body.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { AnyBody } from './iceberg-shapes.ts'
-import { Reference } from './shapes.ts'
+import { Reference } from './requests/paths.ts'
 
 const Row = Type.Object(
   { _op: Type.Optional(Type.Union([Type.Literal('upsert'), Type.Literal('delete')], { default: 'upsert' })) },

@@ -7,9 +7,11 @@ import { MAX_QUARANTINED, type QuarantinedRow } from '../../registry/quarantine.
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
+import { QuarantinedRow as QuarantinedRowShape, Run } from './answers/runs.ts'
+import { queuedReply } from './json/runs.ts'
 import { listReply } from './lists.ts'
-import { pageOf, QuarantinedRow as QuarantinedRowShape, Run } from './resources.ts'
-import { Page, queuedReply, Reference } from './shapes.ts'
+import { Page, Reference } from './requests/paths.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const TableName = Type.String({ minLength: 1, maxLength: 1024, description: 'schema.table' })

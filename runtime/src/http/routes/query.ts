@@ -4,8 +4,8 @@ import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
 import { ageS, freshnessOf } from '../../operations/served/freshness.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
-import { QueryResult } from './resources.ts'
-import { QueryRequest } from './shapes.ts'
+import { QueryResult } from './answers/reads.ts'
+import { QueryRequest } from './requests/reads.ts'
 import { WITHOUT_VALUES, withoutValuesHeader } from './without-values.ts'
 
 export const FORMATS: Readonly<Record<string, QueryFormat>> = {

@@ -6,9 +6,12 @@ import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { EndedGrants, RawGrant } from './answers/grants.ts'
+import { pageOf } from './answers/parts.ts'
+import { endedReply, rawGrantJson } from './json/grants.ts'
 import { listReply } from './lists.ts'
-import { EndedGrants, pageOf, RawGrant } from './resources.ts'
-import { endedReply, Page, RawGrantRequest, Reference, rawGrantJson } from './shapes.ts'
+import { RawGrantRequest } from './requests/grants.ts'
+import { Page, Reference } from './requests/paths.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const tags = ['Connections']

@@ -18,8 +18,9 @@ import { type Cursors, MAX_CURSOR_LENGTH } from '../cursor.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { problemOf } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
-import { ReadKeysResult, ReadResult } from './resources.ts'
-import { AtLeastEpochOfOne, Namespace, ReadKeysRequest, Reference } from './shapes.ts'
+import { ReadKeysResult, ReadResult } from './answers/reads.ts'
+import { Namespace, Reference } from './requests/paths.ts'
+import { AtLeastEpochOfOne, ReadKeysRequest } from './requests/reads.ts'
 
 const READ_TIMEOUT_MS = 20_000
 /** For a look at the copies that lie beside a damaged one. */

@@ -18,9 +18,11 @@ import { eventStream, type ServerEvent } from '../event-stream.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { refuse } from '../problem.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
+import { AuditEntry, RunDetail, Run as RunShape } from './answers/runs.ts'
+import { auditJson, queuedReply, runJson } from './json/runs.ts'
 import { listReply } from './lists.ts'
-import { AuditEntry, pageOf, RunDetail, Run as RunShape } from './resources.ts'
-import { auditJson, Page, queuedReply, Reference, runJson } from './shapes.ts'
+import { Page, Reference } from './requests/paths.ts'
 
 const Params = Type.Object({ run_id: Reference })
 const tags = ['Ingestion']

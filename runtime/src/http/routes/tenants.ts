@@ -13,9 +13,12 @@ import {
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
+import { Tenant } from './answers/tenants.ts'
+import { tenantJson } from './json/tenants.ts'
 import { listReply } from './lists.ts'
-import { pageOf, Tenant } from './resources.ts'
-import { Abandon, abandonedTypes, Page, Reference, TenantRequest, tenantJson } from './shapes.ts'
+import { Abandon, abandonedTypes, Page, Reference } from './requests/paths.ts'
+import { TenantRequest } from './requests/tenants.ts'
 
 const TenantParams = Type.Object({ tenant_id: Reference })
 const tags = ['Tenants']

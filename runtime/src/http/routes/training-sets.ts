@@ -3,9 +3,9 @@ import { MAX_LABELS } from '../../operations/queries/training-labels.ts'
 import { MAX_FEATURES, runTrainingSet } from '../../operations/queries/training-set.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { QueryResult } from './answers/reads.ts'
 import { FORMATS, replyOf } from './query.ts'
-import { QueryResult } from './resources.ts'
-import { TrainingSetRequest } from './shapes.ts'
+import { TrainingSetRequest } from './requests/training-sets.ts'
 
 /** Labels are many and small. */
 const MAX_VALUES = 200_000

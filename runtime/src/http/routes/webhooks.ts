@@ -19,9 +19,9 @@ import { WEBHOOK_STATES, type Webhook } from '../../registry/webhooks.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './answers/parts.ts'
 import { listReply } from './lists.ts'
-import { pageOf } from './resources.ts'
-import { InNamespace, PageInNamespace, productReference, Reference } from './shapes.ts'
+import { InNamespace, PageInNamespace, productReference, Reference } from './requests/paths.ts'
 
 const tags = ['Webhooks']
 const path = '/api/v1/products/{product_id}/webhooks'
