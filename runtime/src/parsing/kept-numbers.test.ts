@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { mayBeRounded, NumbersLost, parseKeepingNumbers } from './kept-numbers.ts'
+import { isRounded, mayBeRounded, NumbersLost, parseKeepingNumbers } from './kept-numbers.ts'
 
 /** Numerator and denominator. */
 function fractionOf(text: string): readonly [bigint, bigint] {
@@ -36,25 +36,47 @@ const written = fc
 
 /** Null: it was refused. */
 function read(text: string): number | null {
+  return readWhole(text)?.value ?? null
+}
+
+function readWhole(text: string): { readonly value: number; readonly isRounded: boolean } | null {
   try {
-    return (parseKeepingNumbers(`{"v":[${text}]}`) as { readonly v: readonly number[] }).v[0] ?? Number.NaN
+    const { v } = parseKeepingNumbers(`{"v":[1,${text}]}`) as { readonly v: readonly number[] }
+    assert.equal(isRounded(v, 0), false)
+    return { value: (v[1] ?? Number.NaN) + 0, isRounded: isRounded(v, 1) }
   } catch (error) {
     assert.ok(error instanceof NumbersLost)
-    assert.deepEqual(error.pointers, ['/v/0'])
+    assert.deepEqual(error.pointers, ['/v/1'])
     return null
   }
 }
 
-test('a number is what is written, or is refused', () => {
+test('a number is what is written, or is refused, or a fraction that is known to be rounded', () => {
   fc.assert(
     fc.property(written, (text) => {
-      const found = read(text)
+      const found = readWhole(text)
+      const nearest = Number(text)
       // As JavaScript tells it: no other number has these digits.
-      if (found === null) assert.ok(!Number.isFinite(Number(text)) || !isSame(text, String(Number(text))), text)
-      else assert.ok(isSame(text, String(found)), text)
+      const isKept = Number.isFinite(nearest) && isSame(text, String(nearest))
+      const isFraction = Number.isFinite(nearest) && nearest % 1 !== 0
+      if (!isKept && !isFraction) return assert.equal(found, null, text)
+      assert.deepEqual(found, { value: nearest + 0, isRounded: !isKept }, text)
     }),
     { numRuns: 400 },
   )
+})
+
+test('the 17 digits that many clients write of a double are that double', () => {
+  fc.assert(
+    fc.property(fc.double({ noNaN: true, noDefaultInfinity: true, min: -1e15, max: 1e15 }), (value) => {
+      const text = value.toExponential(16)
+      return read(text) === value + 0
+    }),
+  )
+  const { a } = parseKeepingNumbers('{"a":{"b":0.10000000000000001,"c":0.1}}') as {
+    readonly a: { b: number; c: number }
+  }
+  assert.deepEqual([a, isRounded(a, 'b'), isRounded(a, 'c')], [{ b: 0.1, c: 0.1 }, true, false])
 })
 
 test('every double is taken as JavaScript writes it, and every number of 15 digits', () => {
