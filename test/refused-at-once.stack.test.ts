@@ -121,10 +121,10 @@ it('takes a number in JSON for the key that it is, or refuses it', async () => {
   assert.deepEqual((await ok(ask('"12345678901234567.89"'))).rows, [[`of ${DECIMALS[0]}`]])
   const doubled = await developer.send('/api/v1/query', {
     method: 'POST',
-    body: '{"sql":"SELECT ?::DOUBLE AS a","params":[0.10000000000000001]}',
+    body: '{"sql":"SELECT ?::DOUBLE AS a, 2 * ? AS b","params":[0.10000000000000001,1e+16]}',
     headers: { 'content-type': 'application/json' },
   })
-  assert.deepEqual([doubled.status, doubled.body.rows], [200, [[0.1]]])
+  assert.deepEqual([doubled.status, doubled.body.rows], [200, [[0.1, 2e16]]])
 })
 
 it('erases nothing of a paused product, tries no run of it again, and says so at once', async () => {

@@ -3,8 +3,8 @@
  * key of many digits would name another row.
  */
 
-/** Has more digits than any number keeps, or an exponent that may be beyond all. Texts and dates are looked at in vain, seldom. */
-const DELICATE = /\d(?:\.?\d){15}|\d[eE][+-]?\d{3}/
+/** Has more digits than any number keeps, or an exponent beyond whole numbers or all. Texts and dates are looked at in vain, seldom. */
+const DELICATE = /\d(?:\.?\d){15}|\d[eE](?:\+?\d{2}|-?\d{3})/
 
 type Reviver = (this: object, key: string, value: unknown, context: { readonly source?: string }) => unknown
 
@@ -30,8 +30,12 @@ interface Place {
   readonly key: string
 }
 
-/** Where fractions were read that have more digits than their double, by what holds them. */
-const rounded = new WeakMap<object, Set<string>>()
+type Places = WeakMap<object, Set<string>>
+
+/** Where numbers were read that have more digits than their double, by what holds them. */
+const rounded: Places = new WeakMap()
+/** The same of whole numbers beyond ±(2^53−1). */
+const doubles: Places = new WeakMap()
 
 /**
  * Whether the number there was read by `parseKeepingNumbers` from more digits than it has. It is what was meant where a double is
@@ -41,16 +45,25 @@ const rounded = new WeakMap<object, Set<string>>()
 export const isRounded = (holder: object, key: string | number): boolean =>
   rounded.get(holder)?.has(String(key)) ?? false
 
+/** Whether the whole number there, which is beyond ±(2^53−1), was written with a point or an exponent, as clients write doubles. */
+export const isWrittenAsDouble = (holder: object, key: string | number): boolean =>
+  doubles.get(holder)?.has(String(key)) ?? false
+
 /**
  * As `JSON.parse`; throws `NumbersLost` besides. Fractions are the nearest double: many clients write 17 digits of each
- * (`0.10000000000000001`). `isRounded` tells which.
+ * (`0.10000000000000001`), and of large ones as well (`9.9999999999999992e+22`). `isRounded` tells which.
  */
 export function parseKeepingNumbers(text: string): unknown {
   if (!DELICATE.test(text)) return JSON.parse(text)
   const lost: Place[] = []
   const look: Reviver = function (this: object, key, value, { source }) {
-    if (typeof value !== 'number' || source === undefined || isKept(source, value)) return value
-    if (isFraction(value)) noteRounded(this, key)
+    if (typeof value !== 'number' || source === undefined) return value
+    const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value)
+    const isDouble = isLarge && /[.e]/i.test(source)
+    if (isDouble) note(doubles, this, key)
+    if (isKept(source, value)) return value
+    if (isFraction(value) || (isDouble && digitsOf(source) === digitsOf(value.toPrecision(17))))
+      note(rounded, this, key)
     else lost.push({ holder: this, key })
     return value
   }
@@ -61,9 +74,8 @@ export function parseKeepingNumbers(text: string): unknown {
 
 const isFraction = (value: number): boolean => Number.isFinite(value) && !Number.isInteger(value)
 
-function noteRounded(holder: object, key: string): void {
-  const keys = rounded.get(holder) ?? new Set()
-  rounded.set(holder, keys.add(key))
+function note(places: Places, holder: object, key: string): void {
+  places.set(holder, (places.get(holder) ?? new Set()).add(key))
 }
 
 function pointersTo(root: unknown, places: readonly Place[]): readonly string[] {
