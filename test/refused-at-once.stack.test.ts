@@ -107,6 +107,11 @@ it('takes a number in JSON for the key that it is, or refuses it', async () => {
   assert.equal(rounded.error?.code, 'key_malformed', JSON.stringify(rounded))
   const [whole] = (await ok(read('1'))).data
   assert.equal(whole.rows[0].city, 'of 1')
+  // What some clients write of a double, and what is another decimal than the double that it becomes.
+  for (const written of ['1.10000000000000001', '1234567890123.3999', '{"id":1.10000000000000001}']) {
+    const [item] = (await ok(read(written))).data
+    assert.equal(item.error?.code, 'key_malformed', JSON.stringify(item))
+  }
   const ask = (params: string) => {
     const body = `{"sql":"SELECT city FROM crm.amounts WHERE id = ?","params":[${params}]}`
     return developer.send('/api/v1/query', { method: 'POST', body, headers: { 'content-type': 'application/json' } })
@@ -114,6 +119,12 @@ it('takes a number in JSON for the key that it is, or refuses it', async () => {
   await refused(ask('12345678901234567.89'), 400, 'validation_failed')
   await refused(ask('12345678901234568'), 400, 'invalid_value')
   assert.deepEqual((await ok(ask('"12345678901234567.89"'))).rows, [[`of ${DECIMALS[0]}`]])
+  const doubled = await developer.send('/api/v1/query', {
+    method: 'POST',
+    body: '{"sql":"SELECT ?::DOUBLE AS a, 2 * ? AS b","params":[0.10000000000000001,1e+16]}',
+    headers: { 'content-type': 'application/json' },
+  })
+  assert.deepEqual([doubled.status, doubled.body.rows], [200, [[0.1, 2e16]]])
 })
 
 it('erases nothing of a paused product, tries no run of it again, and says so at once', async () => {
@@ -206,16 +217,23 @@ it('marks the product before it waits for who writes its copies', async () => {
     const { token } = await first('select token from product_fences where product_id = $1')
     // As a run that is writing to its stores has it.
     await registry.query('select pg_advisory_lock(hashtextextended($1, 7))', [product])
-    const gone = developer.send(PEOPLE, { method: 'DELETE' })
     const isFenced = async () =>
       (await first('select token from product_fences where product_id = $1'))?.token !== token
+    const gone = developer.send(PEOPLE, { method: 'DELETE' })
     await until('runs of it are fenced off', isFenced)
     const { is_leaving: isLeaving } = await first(
       'select deletion_until > clock_timestamp() as is_leaving from products where id = $1',
     )
     assert.equal(isLeaving, true)
+    const { token: fenced } = await first('select token from product_fences where product_id = $1')
+    const again = developer.send(PEOPLE, { method: 'DELETE' })
+    await until('another deletion waits as well', async () => {
+      return (await first('select token from product_fences where product_id = $1'))?.token !== fenced
+    })
     await registry.query('select pg_advisory_unlock_all()')
-    assert.equal((await gone).status, 204)
+    // The later one finds nothing, and takes nothing of a product that has the name by then.
+    const statuses = (await Promise.all([gone, again])).map(({ status }) => status)
+    assert.deepEqual(statuses.toSorted(), [204, 404])
   })
   assert.equal((await rowOf(2)).status, 404)
 })

@@ -18,6 +18,11 @@ export function clientOf(place: BucketPlace, network: NetworkPolicy, signal: Abo
   const lookup = lookupBy(network, place.port, signal)
   const request = ((options: http.RequestOptions, answered: (response: http.IncomingMessage) => void) => {
     const asked = driver.request({ ...options, agent: false, lookup, signal }, answered)
+    // Without a listener neither an answer nor an error follows on it, nor does the signal end it.
+    asked.once('upgrade', (_, socket) => {
+      socket.destroy()
+      asked.emit('error', new Error('the server asks for another protocol'))
+    })
     return asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error('the server said nothing for too long')))
   }) as typeof http.request
   return new CheckedClient({

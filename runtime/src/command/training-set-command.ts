@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
-import { NumbersLost, parseKeepingNumbers } from '../parsing/kept-numbers.ts'
 import { UsageError } from './arguments.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { reasonOf } from './failures.ts'
@@ -49,11 +48,17 @@ async function readRequest(file: string): Promise<object> {
     throw new Error(`${file} cannot be read: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
   })
   try {
-    const value: unknown = parseKeepingNumbers(text)
+    const value: unknown = JSON.parse(text, asWritten)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  } catch (error) {
-    // Anything else is told below.
-    if (error instanceof NumbersLost) throw new Error(`${file}: ${error.pointers.join(', ')} ${error.message}`)
+  } catch {
+    // Told below.
   }
   throw new Error(`${file} holds no JSON object with labels and features`)
 }
+
+/** Which digits count is the server's to say: all are sent. */
+function asWritten(_: string, value: unknown, { source }: { readonly source?: string } = {}): unknown {
+  return typeof value === 'number' && source !== undefined ? rawJson(source) : value
+}
+
+const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => object }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { mayBeRounded, NumbersLost, parseKeepingNumbers } from './kept-numbers.ts'
+import { isRounded, isWrittenAsDouble, mayBeRounded, NumbersLost, parseKeepingNumbers } from './kept-numbers.ts'
 
 /** Numerator and denominator. */
 function fractionOf(text: string): readonly [bigint, bigint] {
@@ -36,25 +36,48 @@ const written = fc
 
 /** Null: it was refused. */
 function read(text: string): number | null {
+  return readWhole(text)?.value ?? null
+}
+
+function readWhole(text: string): { readonly value: number; readonly isRounded: boolean } | null {
   try {
-    return (parseKeepingNumbers(`{"v":[${text}]}`) as { readonly v: readonly number[] }).v[0] ?? Number.NaN
+    const { v } = parseKeepingNumbers(`{"v":[1,${text}]}`) as { readonly v: readonly number[] }
+    assert.equal(isRounded(v, 0), false)
+    return { value: (v[1] ?? Number.NaN) + 0, isRounded: isRounded(v, 1) }
   } catch (error) {
     assert.ok(error instanceof NumbersLost)
-    assert.deepEqual(error.pointers, ['/v/0'])
+    assert.deepEqual(error.pointers, ['/v/1'])
     return null
   }
 }
 
-test('a number is what is written, or is refused', () => {
+test('a number is what is written, or is refused, or a fraction that is known to be rounded', () => {
   fc.assert(
     fc.property(written, (text) => {
-      const found = read(text)
+      const found = readWhole(text)
+      const nearest = Number(text)
       // As JavaScript tells it: no other number has these digits.
-      if (found === null) assert.ok(!Number.isFinite(Number(text)) || !isSame(text, String(Number(text))), text)
-      else assert.ok(isSame(text, String(found)), text)
+      const isKept = Number.isFinite(nearest) && isSame(text, String(nearest))
+      const isFraction = Number.isFinite(nearest) && nearest % 1 !== 0
+      const isDouble = /[.e]/.test(text) && Number.isFinite(nearest) && isSame(text, nearest.toExponential(16))
+      if (!isKept && !isFraction && !isDouble) return assert.equal(found, null, text)
+      assert.deepEqual(found, { value: nearest + 0, isRounded: !isKept }, text)
     }),
     { numRuns: 400 },
   )
+})
+
+test('the 17 digits that many clients write of a double are that double', () => {
+  fc.assert(
+    fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
+      const text = value.toExponential(16)
+      return read(text) === value + 0
+    }),
+  )
+  const { a } = parseKeepingNumbers('{"a":{"b":0.10000000000000001,"c":0.1}}') as {
+    readonly a: { b: number; c: number }
+  }
+  assert.deepEqual([a, isRounded(a, 'b'), isRounded(a, 'c')], [{ b: 0.1, c: 0.1 }, true, false])
 })
 
 test('every double is taken as JavaScript writes it, and every number of 15 digits', () => {
@@ -95,4 +118,18 @@ test('of a number that came as a double digits may have been lost before', () =>
     assert.equal(mayBeRounded(value), true, String(value))
   for (const value of [9007199254740991, -7, 0.1, 1e-300, 123456789012345e-7, 999999999999.999])
     assert.equal(mayBeRounded(value), false, String(value))
+})
+
+test('large numbers that are written as doubles are told from whole ones', () => {
+  const large = parseKeepingNumbers(
+    '[1e+16, 1E20, 9.9999999999999992e+22, 1e-16, 1e15, 10000000000000000, 12345678901234568.0, "1e+16"]',
+  ) as readonly unknown[]
+  assert.deepEqual(
+    large.map((_, at) => isWrittenAsDouble(large, at)),
+    [true, true, true, false, false, false, true, false],
+  )
+  assert.deepEqual(
+    large.map((_, at) => isRounded(large, at)),
+    [false, false, true, false, false, false, false, false],
+  )
 })

@@ -3,10 +3,10 @@
  * key of many digits would name another row.
  */
 
-/** Has more digits than any number keeps, or an exponent that may be beyond all. Texts and dates are looked at in vain, seldom. */
-const DELICATE = /\d(?:\.?\d){15}|\d[eE][+-]?\d{3}/
+/** Has more digits than any number keeps, or an exponent beyond whole numbers or all. Texts and dates are looked at in vain, seldom. */
+const DELICATE = /\d(?:\.?\d){15}|\d[eE](?:\+?\d{2}|-?\d{3})/
 
-type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown
+type Reviver = (this: object, key: string, value: unknown, context: { readonly source?: string }) => unknown
 
 /** Numbers that cannot be kept as they are written. */
 export class NumbersLost extends Error {
@@ -26,21 +26,56 @@ export const NUMBER_LOST = 'is a number that cannot be kept as it is written: wr
 const MOST_POINTERS = 50
 
 interface Place {
-  readonly holder: unknown
+  readonly holder: object
   readonly key: string
 }
 
-/** As `JSON.parse`; throws `NumbersLost` besides. */
+type Places = WeakMap<object, Set<string>>
+
+/** Where numbers were read that have more digits than their double, by what holds them. */
+const rounded: Places = new WeakMap()
+/** The same of whole numbers beyond ±(2^53−1). */
+const doubles: Places = new WeakMap()
+
+/**
+ * Whether the number there was read by `parseKeepingNumbers` from more digits than it has. It is what was meant where a double is
+ * meant; where every digit counts it is another number.
+ * @param holder the object or list itself as it was read
+ */
+export const isRounded = (holder: object, key: string | number): boolean =>
+  rounded.get(holder)?.has(String(key)) ?? false
+
+/** Whether the whole number there, which is beyond ±(2^53−1), was written with a point or an exponent, as clients write doubles. */
+export const isWrittenAsDouble = (holder: object, key: string | number): boolean =>
+  doubles.get(holder)?.has(String(key)) ?? false
+
+/**
+ * As `JSON.parse`; throws `NumbersLost` besides. Fractions are the nearest double: many clients write 17 digits of each
+ * (`0.10000000000000001`), and of large ones as well (`9.9999999999999992e+22`). `isRounded` tells which.
+ */
 export function parseKeepingNumbers(text: string): unknown {
   if (!DELICATE.test(text)) return JSON.parse(text)
   const lost: Place[] = []
-  const look: Reviver = function (this: unknown, key, value, { source }) {
-    if (typeof value === 'number' && source !== undefined && !isKept(source, value)) lost.push({ holder: this, key })
+  const look: Reviver = function (this: object, key, value, { source }) {
+    if (typeof value !== 'number' || source === undefined) return value
+    const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value)
+    const isDouble = isLarge && /[.e]/i.test(source)
+    if (isDouble) note(doubles, this, key)
+    if (isKept(source, value)) return value
+    if (isFraction(value) || (isDouble && digitsOf(source) === digitsOf(value.toPrecision(17))))
+      note(rounded, this, key)
+    else lost.push({ holder: this, key })
     return value
   }
   const found: unknown = JSON.parse(text, look as Parameters<typeof JSON.parse>[1])
   if (lost.length > 0) throw new NumbersLost(pointersTo(found, lost.slice(0, MOST_POINTERS)))
   return found
+}
+
+const isFraction = (value: number): boolean => Number.isFinite(value) && !Number.isInteger(value)
+
+function note(places: Places, holder: object, key: string): void {
+  places.set(holder, (places.get(holder) ?? new Set()).add(key))
 }
 
 function pointersTo(root: unknown, places: readonly Place[]): readonly string[] {

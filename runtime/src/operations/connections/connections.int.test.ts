@@ -4,15 +4,17 @@ import { after, it } from 'node:test'
 import type { ConnectorPlugin } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
+import { LAKE_MIGRATIONS } from '../../lake/migrations.ts'
+import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { readSecrets } from '../../registry/connection-secrets.ts'
 import { findConnection } from '../../registry/connections.ts'
 import { MasterKeys } from '../../registry/master-keys.ts'
 import { createTenantKeys } from '../../registry/tenant-keys.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
 import type { Platform } from '../platform.ts'
-import { changeConnection, registerConnection } from './connections.ts'
+import { changeConnection, registerConnection, removeConnection } from './connections.ts'
 
-const registry = await startTestRegistry()
+const registry = await startTestRegistry([LAKE_MIGRATIONS])
 const { pool } = registry
 after(() => registry[Symbol.asyncDispose]())
 
@@ -71,4 +73,19 @@ it('lead where their owner says, whatever somebody who saw them before sends in 
   assert.deepEqual(await readSecrets(pool, masters, now), { password: 'second' })
   const same = { configText: JSON.stringify({ host: 'new.example', schemas: ['public'] }) }
   await changeConnection(platform, colleague, 'db', same)
+})
+
+it('are renamed and deleted while all other connections to the registry wait for them', async () => {
+  const tenant = await registry.tenant()
+  const owner = as(tenant, 'owner')
+  await inTransaction(pool, (tx) => createTenantKeys(tx, masters, tenant))
+  const configText = JSON.stringify({ host: 'db.example' })
+  await registerConnection(platform, owner, { name: 'db', connectorType: 'places', configText }, async () => {})
+  const only = registry.database.pool({ maxConnections: 1, connectTimeoutMs: 2_000 })
+  const tables = async (warehouse: string, namespace?: string) =>
+    (await registryCatalog(only).tables(warehouse, namespace)).map(({ ref }) => ref)
+  const busy = { ...platform, pool: only, lake: { tables } } as unknown as Platform
+  await changeConnection(busy, owner, 'db', { name: 'later' })
+  await removeConnection(busy, owner, 'later')
+  assert.equal(await findConnection(pool, tenant, 'later'), null)
 })

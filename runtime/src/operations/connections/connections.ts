@@ -131,7 +131,7 @@ export async function changeConnection(
     // As it is from here on: who sends settings of before would else bring these back, beside a secret of later.
     const connection = await lockConnection(tx, call.tenant, before.id)
     if (connection === null) throw notFound('connection')
-    if (newName !== undefined) await checkRename(tx, platform, connection)
+    if (newName !== undefined) await checkRename(tx, connection)
     const changed = parsed === null ? [] : changedSettings(connection, parsed.open)
     // There is no source that rows could be read from again: whatever is changed, those that came stay.
     const isPushed = connection.connectorType === PUSH_TYPE
@@ -180,9 +180,9 @@ function ownerRequired(changed: readonly string[]): SluiceError {
 }
 
 /** Whoever took over the name would take over the rows that lie under it in the lake, and the inputs of products. */
-async function checkRename(tx: Transaction, platform: Platform, connection: Connection): Promise<void> {
+async function checkRename(tx: Transaction, connection: Connection): Promise<void> {
   await refuseUsed(tx, connection)
-  if ((await rawTables(platform, connection)).length === 0) return
+  if ((await rawTables(tx, connection)).length === 0) return
   throw new SluiceError('CONFLICT', 'rows of this connection lie in the lake under its name', {
     code: 'connection_in_use',
     remedy: 'Register a connection of the new name, and delete this one with its rows.',
@@ -200,8 +200,9 @@ async function refuseUsed(tx: Transaction, { tenant, name }: Connection): Promis
   })
 }
 
-function rawTables(platform: Platform, { tenant, name }: Connection): Promise<readonly TableRef[]> {
-  return platform.lake.tables(tenant, rawDomain(name))
+/** By the transaction's own connection: others may wait for its locks with all that the pool has. */
+async function rawTables(tx: Transaction, { tenant, name }: Connection): Promise<readonly TableRef[]> {
+  return (await registryCatalog(tx).tables(tenant, rawDomain(name))).map(({ ref }) => ref)
 }
 
 /** With its rows in the lake: a connection of the same name would go on with them. Throws 409 `connection_in_use`. */
@@ -215,7 +216,7 @@ export async function removeConnection(platform: Platform, call: TenantCall, idO
     if (connection === null) throw notFound('connection')
     await refuseUsed(tx, connection)
     // Runs that have read from it publish nothing from here on.
-    const left = await rawTables(platform, connection)
+    const left = await rawTables(tx, connection)
     await lockGrants(tx, call.tenant)
     for (const table of left) await registryCatalog(tx).dropPointer(table)
     await leaveCapture(tx, platform, connection)

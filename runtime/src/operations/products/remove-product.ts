@@ -29,7 +29,8 @@ const WRITERS_MS = 20_000
 /**
  * The product with every copy: stores first, then the lake's pointers with the registry's row, then the files.
  * @param abandon types of endpoints whose rows may stay where their plugin is not loaded; said by administrators
- * Throws CONFIG `store_missing`, PERMISSION `admin_required`, CONFLICT `product_in_use`, `preview_exists`.
+ * Throws CONFIG `store_missing`, PERMISSION `admin_required`, CONFLICT `product_in_use`, `preview_exists`, INVALID_DATA
+ * `product_not_found`, also where another deletion was done first.
  */
 export async function removeProduct(
   platform: Platform,
@@ -136,9 +137,11 @@ async function dropProduct(
   product: Product,
   abandoned: readonly string[],
 ): Promise<void> {
+  // Another deletion of it has ended meanwhile: what has its name now is another product, with copies under the same names.
+  if ((await findProduct(platform.pool, product.tenant, product.id)) === null) throw notFound('product')
   const tables = await dropCopies(platform, product)
   await inTransaction(platform.pool, async (tx) => {
-    await lockPreviewed(tx, product.id)
+    if (!(await lockPreviewed(tx, product.id))) throw notFound('product')
     // Only where the stores took so long that the mark has ended: rows of a preview would be nobody's.
     await requireUnused(tx, product)
     if (!call.principal.isAdmin) await keepLostClasses(tx, product, new Map(), actorOf(call.principal))

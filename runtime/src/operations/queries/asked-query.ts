@@ -3,6 +3,7 @@ import type { EngineLimits, EngineTable, PlainOutput } from '@sluice/engine'
 import type { TableRef } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
+import { isWrittenAsDouble } from '../../parsing/kept-numbers.ts'
 import type { Rests } from '../../registry/rests-on.ts'
 
 /** What a statement needs of the call that it is part of. */
@@ -39,11 +40,14 @@ export const readsSandbox = ({ isAdmin, isDeveloper, isViewer, key }: Principal)
   key === undefined && (isAdmin || isDeveloper || isViewer)
 
 /**
- * Of a request in JSON: whole numbers beyond 53 bits are bound as doubles, and a comparison with those finds rows of other numbers.
+ * Of a request in JSON: whole numbers beyond 53 bits are bound as doubles, and a comparison with those finds rows of other numbers. What
+ * is written as a double (`1e+16`) is meant so.
  * Throws INVALID_DATA `invalid_value`.
  */
 export function requireKeptParams(params: QueryRequest['params']): void {
-  const at = (params ?? []).findIndex((value) => typeof value === 'number' && !isBound(value))
+  const at = (params ?? []).findIndex((value, place, all) => {
+    return typeof value === 'number' && !isBound(value) && !isWrittenAsDouble(all, place)
+  })
   if (at < 0) return
   throw new SluiceError('INVALID_DATA', `the parameter ${at + 1} is a number that may have lost digits on its way`, {
     code: 'invalid_value',

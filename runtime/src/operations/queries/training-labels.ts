@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { EngineTable } from '@sluice/engine'
 import { type LogicalType, SluiceError, toJsonValue, typeName } from '@sluice/sdk'
-import { mayBeRounded } from '../../parsing/kept-numbers.ts'
+import { isRounded, mayBeRounded } from '../../parsing/kept-numbers.ts'
 import { parseValue } from '../reads/parse-value.ts'
 import { invalidSet } from './training-refusals.ts'
 
@@ -80,9 +80,10 @@ const valueOf = (row: LabelRow, label: string): LabelValue => (Object.hasOwn(row
 
 /** As values of the type, which is a product's: what it cannot hold is refused here, and not by the engine. */
 function cells(rows: readonly LabelRow[], { label, type }: LabelKey): Promise<readonly Cell[]> {
-  return eachCell(rows, label, (value, where) =>
-    String(toJsonValue(parseValue(textOf(value, where, type), type, where), type)),
-  )
+  return eachCell(rows, label, (value, where, row) => {
+    const text = textOf(value, where, { type, wasRounded: isRounded(row, label) })
+    return String(toJsonValue(parseValue(text, type, where), type))
+  })
 }
 
 interface PlainColumn {
@@ -107,14 +108,14 @@ async function plainColumn(label: string, rows: readonly LabelRow[]): Promise<Pl
 async function eachCell(
   rows: readonly LabelRow[],
   label: string,
-  cellOf: (value: NonNullable<LabelValue>, where: string) => string,
+  cellOf: (value: NonNullable<LabelValue>, where: string, row: LabelRow) => string,
 ): Promise<readonly Cell[]> {
   const found: Cell[] = []
   const name = JSON.stringify(label.slice(0, 64))
   for (const [at, row] of rows.entries()) {
     if (at % VALUES_IN_A_TURN === VALUES_IN_A_TURN - 1) await setImmediate()
     const value = valueOf(row, label)
-    found.push(value === null ? null : cellOf(value, `${name} of label ${at + 1}`))
+    found.push(value === null ? null : cellOf(value, `${name} of label ${at + 1}`, row))
   }
   return found
 }
@@ -128,12 +129,16 @@ function kindOf(value: string | number | boolean): LogicalType {
 /**
  * Whoever wrote a number of many digits may have lost some: it would be another one. Fractions are meant as doubles, but where a
  * feature is found by them.
- * @param type of the feature's column
+ * @param meant the type of the feature's column, and whether the number was written with more digits than it has
  */
-function textOf(value: string | number | boolean, where: string, type: LogicalType = 'double'): string {
+function textOf(
+  value: string | number | boolean,
+  where: string,
+  meant: { readonly type: LogicalType; readonly wasRounded: boolean } = { type: 'double', wasRounded: false },
+): string {
   if (typeof value !== 'number') return String(value)
-  const isDouble = ['float', 'double'].includes(typeName(type)) && !Number.isInteger(value)
-  if (isDouble || !mayBeRounded(value)) return String(value)
+  const isDouble = ['float', 'double'].includes(typeName(meant.type)) && !Number.isInteger(value)
+  if (isDouble || !(meant.wasRounded || mayBeRounded(value))) return String(value)
   throw new SluiceError('INVALID_DATA', `${where} is a number that may have lost digits on its way`, {
     code: 'invalid_value',
     remedy: 'Write numbers of more than 15 digits, or beyond ±(2^53−1), as strings.',

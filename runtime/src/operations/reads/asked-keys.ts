@@ -1,6 +1,6 @@
 /** The keys of a read by many keys, as a reader writes them: from JSON to texts of columns. */
 import { type Column, SluiceError, typeName } from '@sluice/sdk'
-import { mayBeRounded } from '../../parsing/kept-numbers.ts'
+import { isRounded, mayBeRounded } from '../../parsing/kept-numbers.ts'
 
 export type KeyColumn = Pick<Column, 'name' | 'type'>
 
@@ -10,25 +10,42 @@ export type KeyPart = string | number | boolean
 export type AskedKey = KeyPart | Readonly<Record<string, KeyPart>>
 
 /**
- * The text of each column of the key, in the order of `columns`. Throws INVALID_DATA `key_malformed`, which says which key
+ * The text of each column of the key at `position`, in the order of `columns`. Throws INVALID_DATA `key_malformed`, which says which key
  * it is and never repeats a value.
  */
-export function keyTexts(key: AskedKey, columns: readonly KeyColumn[], position: number): readonly string[] {
+export function keyTexts(
+  keys: readonly AskedKey[],
+  columns: readonly KeyColumn[],
+  position: number,
+): readonly string[] {
+  const key = keys[position] as AskedKey
   const names = columns.map(({ name }) => name)
   if (typeof key !== 'object') {
     const [column] = columns
     if (column === undefined || columns.length > 1) throw malformed(position, `it has ${columns.length} columns`, names)
-    return [keyText(key, column, position)]
+    return [keyText({ part: key, isExact: isExact(keys, position, key) }, column, position)]
   }
   const isWhole = Object.keys(key).length === names.length && names.every((name) => Object.hasOwn(key, name))
   if (!isWhole) throw malformed(position, 'it does not name exactly its columns', names)
-  return columns.map((column) => keyText(key[column.name] as KeyPart, column, position))
+  return columns.map((column) => {
+    const part = key[column.name] as KeyPart
+    return keyText({ part, isExact: isExact(key, column.name, part) }, column, position)
+  })
 }
 
-/** Digits that whoever wrote the number has lost would name another row. */
-function keyText(part: KeyPart, { name, type }: KeyColumn, position: number): string {
+/** Whether it is what was meant, of which type it may be. */
+export const isExact = (holder: object, at: string | number, part: KeyPart): boolean =>
+  typeof part !== 'number' || !(mayBeRounded(part) || isRounded(holder, at))
+
+interface Part {
+  readonly part: KeyPart
+  readonly isExact: boolean
+}
+
+/** Digits that were lost of the number, on its way or here, would name another row. */
+function keyText({ part, isExact }: Part, { name, type }: KeyColumn, position: number): string {
   const isDouble = ['float', 'double'].includes(typeName(type))
-  if (typeof part !== 'number' || isDouble || !mayBeRounded(part)) return String(part)
+  if (isDouble || isExact) return String(part)
   throw roundedKey(position, [name])
 }
 

@@ -20,11 +20,10 @@ import {
 } from '@sluice/sdk'
 import { rowJson } from '../../events/row-json.ts'
 import type { TenantCall } from '../../flow.ts'
-import { mayBeRounded } from '../../parsing/kept-numbers.ts'
 import { type Rests, restOnTheSame } from '../../registry/rests-on.ts'
 import { freshnessOf } from '../served/freshness.ts'
 import { accessOrNull, NO_PRODUCT, notConsistent, type ServedProduct } from '../served/served-product.ts'
-import { type AskedKey, keyTexts, roundedKey } from './asked-keys.ts'
+import { type AskedKey, isExact, keyTexts, roundedKey } from './asked-keys.ts'
 import { type AskedEpochs, type Awaiting, askedEpochs } from './awaited-reads.ts'
 import { type KeyGroup, keyGroups, type RowKey } from './key-groups.ts'
 import { collect, requireServed, typedColumns } from './page.ts'
@@ -233,8 +232,8 @@ function lookupRead(request: KeysRequest): () => Promise<Found> {
   const hidden = key.find((name) => served.maskedColumns.includes(name))
   if (hidden !== undefined) throw columnMasked(hidden)
   const columns = key.map((name) => selectingColumn(name, schema, policy))
-  const keys = item.keys.map((asked, position): RowKey => {
-    const texts = keyTexts(asked, columns, position)
+  const keys = item.keys.map((_, position): RowKey => {
+    const texts = keyTexts(item.keys, columns, position)
     const filters = parseFilters(
       texts.map((text, at) => `${key[at]}:${text}`),
       schema,
@@ -324,13 +323,13 @@ async function realtimePlans(request: KeysRequest): Promise<readonly ReadPlan[]>
 function realtimePlan(request: KeysRequest, asked: AskedKey, position: number): ReadPlan {
   const { served, keyTemplate } = request.view
   if (typeof asked === 'string' || keyTemplate === null) {
-    if (typeof asked === 'number' && mayBeRounded(asked)) throw roundedKey(position, [])
+    if (typeof asked !== 'object' && !isExact(request.item.keys, position, asked)) throw roundedKey(position, [])
     return basePlan(request, { key: String(asked) })
   }
   const { schema } = served.target
   const names = keyTemplate.parts.map(({ column }) => column)
   const keyColumns = names.map((name) => columnNamed(schema, name))
-  const texts = keyTexts(asked, keyColumns, position)
+  const texts = keyTexts(request.item.keys, keyColumns, position)
   const cells = new Map(
     names.map((name, at) => [
       name,
