@@ -73,8 +73,9 @@ export const SUITES: readonly Suite[] = [
       'runtime/src/ingestion/{apply-log,run-ingestion}.int.test.ts',
       'runtime/src/materializer/{changed-rows,merge,touched-keys}.int.test.ts',
       'plugins/{lookup,timeseries}/postgresql/reads.stack.test.ts',
+      'plugins/lookup/postgresql/moves.stack.test.ts',
     ],
-    expectedSeconds: 170,
+    expectedSeconds: 200,
     isAlwaysRun: true,
   },
   {

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { openTenantScope, type ServingStore, type TableSchema, type Target } from '@sluice/sdk'
+import {
+  type LogicalType,
+  openTenantScope,
+  type Row,
+  type ServingStore,
+  type TableSchema,
+  type Target,
+} from '@sluice/sdk'
 import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
 import { changeSet, commitOf, planOf, provide, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
 import type { LookupConfig } from './config.ts'
@@ -122,4 +129,41 @@ test('what a store says of a copy stays right while tables of the same name come
     isOver = true
   })
   assert.ok((await looking) > 3)
+})
+
+test('a copy that leaves a table in which others have rows is read where it is by then', async () => {
+  const leave = async (to: TableSchema, how: 'grown' | 'built anew') => {
+    const product = how.replace(' ', '_')
+    const [own, neighbour] = [target('leaving', { product }), target('staying', { product })]
+    const full = (of: Target<LookupConfig>, row: Row, epoch: number) =>
+      store.write(of, changeSet(of.schema, 'full', [row]), commitOf(epoch, null))
+    for (const one of [own, neighbour]) {
+      await provide(store, one)
+      await full(one, [1n, 'one', one.scope.tenant], 1)
+      // Both ways of reading have seen where it lies.
+      for (const more of [byId(1n), { operation: 'scan' as const }]) {
+        assert.deepEqual(await rowsRead(store, one, planOf(one, more)), [
+          { id: 1, name: 'one', region: one.scope.tenant },
+        ])
+      }
+    }
+    const moved = { ...own, schema: to }
+    if (how === 'built anew') await store.drop(own, 'apply')
+    await provide(store, moved)
+    if (how === 'built anew') await full(moved, [1n, true, null], 1)
+    const points = Array.from({ length: 12 }, () => byId(1n))
+    const plans = [...points, { operation: 'scan' as const }].map((more) => planOf(moved, more))
+    const read = await Promise.all(plans.map((plan) => rowsRead(store, moved, plan)))
+    assert.deepEqual((await store.provision(neighbour, 'plan')).steps, [])
+    assert.deepEqual(await rowsRead(store, neighbour, planOf(neighbour, byId(1n))), [
+      { id: 1, name: 'one', region: 'staying' },
+    ])
+    return [...new Set(read.map((rows) => JSON.stringify(rows)))]
+  }
+  const column = (name: string, type: LogicalType) => ({ name, type, nullable: true })
+  const wider = { ...schema, columns: [...schema.columns, column('more', 'string')] }
+  assert.deepEqual(await leave(wider, 'grown'), ['[{"id":1,"name":"one","region":"leaving","more":null}]'])
+  const [id = column('id', 'long')] = schema.columns
+  const other = { ...schema, columns: [id, column('name', 'boolean'), column('rest', 'date')] }
+  assert.deepEqual(await leave(other, 'built anew'), ['[{"id":1,"name":true,"rest":null}]'])
 })

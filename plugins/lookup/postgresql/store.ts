@@ -132,6 +132,7 @@ export class LookupStore implements ServingStore<LookupConfig> {
   }
 
   async close(): Promise<void> {
+    this.#reader.close()
     await this.#sessions.close()
   }
 }

@@ -12,13 +12,14 @@ export interface Watched {
 }
 
 /**
- * The ends of many short reads on one timer, which runs only while there are any: a timer and a listener of its own for each
- * would cost more than what else is done for it here.
+ * The ends of many short reads on one timer, which stops where it finds none, and not between two of them: to start it for each,
+ * or to listen to a signal of each, would cost more than what else is done for it here.
  */
 export class Deadlines {
   readonly #clock: Clock
   readonly #open = new Set<Watched>()
   #stop: (() => void) | null = null
+  #isClosed = false
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -39,11 +40,22 @@ export class Deadlines {
 
   unwatch(watched: Watched): void {
     this.#open.delete(watched)
+    if (this.#isClosed) this.#rest()
+  }
+
+  /** From here on the timer goes with the last that is watched. */
+  close(): void {
+    this.#isClosed = true
+    this.#rest()
   }
 
   #tick(): void {
     const nowMs = this.#clock.nowMs()
     for (const watched of this.#open) watched.look(nowMs)
+    this.#rest()
+  }
+
+  #rest(): void {
     if (this.#open.size > 0) return
     this.#stop?.()
     this.#stop = null

@@ -75,6 +75,9 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
   },
   '42P01': notProvisioned(),
   '42703': notProvisioned(),
+  // No operator or function for the types that the columns have.
+  '42883': notProvisioned(),
+  '42804': notProvisioned(),
   '3F000': notProvisioned(),
 }
 
@@ -95,6 +98,14 @@ export function sqlState(error: unknown): string | undefined {
 /** True where the server has ended a statement, because it took longer than it may. */
 export function wasEnded(error: unknown): boolean {
   return sqlState(error) === '57014'
+}
+
+/**
+ * True where the server refuses a statement for what it says or for its values; it does so too where the table is not of the
+ * shape that the statement was made for.
+ */
+export function wasRefused(error: unknown): boolean {
+  return /^(22|42)/.test(sqlState(error) ?? '')
 }
 
 /** True where the connection is gone, so that a read may be repeated on another. */

@@ -66,11 +66,9 @@ export function pageStatement(page: Page, parameters: Parameters): Statement {
   return { text, values: parameters.values }
 }
 
-/** Tells reads apart that must not share a statement: all but the key in question. */
-export function pointGroup(page: Page, values: readonly (string | null)[]): string {
-  const { key, relation, conditions, columns, encoding } = page
-  const names = columns.map((column) => column.name)
-  return JSON.stringify([key, relation, conditions, values, names, encoding])
+/** Tells reads apart that must not share a statement; `many` is one of any keys. */
+export function pointGroup(key: DatasetKey, many: Statement): string {
+  return JSON.stringify([key, many.text, many.values])
 }
 
 function arrayText(items: readonly string[]): string {

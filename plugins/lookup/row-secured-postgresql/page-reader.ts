@@ -2,7 +2,7 @@
 import { type Clock, isCalledOff, type ReadBatch, type ReadPlan } from '@sluice/sdk'
 import { type DatasetKey, keyValues, notMaterialized, placeLost, STANDS, STORE_SCHEMA } from './datasets.ts'
 import { type Caller, type Deadline, Deadlines, endOf, type Watched } from './deadlines.ts'
-import { isConnectionLoss, originalError, sqlState, storeError, wasEnded } from './driver-errors.ts'
+import { isConnectionLoss, originalError, sqlState, storeError, wasEnded, wasRefused } from './driver-errors.ts'
 import { quoteLiteral } from './identifiers.ts'
 import type { Planning, Statement, TextRow } from './one-sync.ts'
 import { decodePage, type Page, pageStatement, pointGroup, pointStatements } from './page-query.ts'
@@ -106,6 +106,11 @@ export class PageReader {
     this.#deadlines = new Deadlines(clock)
   }
 
+  /** Reads that are on still end in time. */
+  close(): void {
+    this.#deadlines.close()
+  }
+
   /** `describe` binds its values to the parameters it is given; it is called again where the table has moved. */
   async read(
     key: DatasetKey,
@@ -163,8 +168,8 @@ export class PageReader {
         },
         reject(error) {
           close()
-          // The parent is gone; or it took long, and is read where nobody queues behind it.
-          if (sqlState(originalError(error)) === GONE) goOn()
+          // The rows may be in another table by now; or it took long, and is read where nobody queues behind it.
+          if (wasRefused(originalError(error))) goOn()
           else if (wasEnded(originalError(error))) goOn('slow')
           else reject(error)
         },
@@ -180,7 +185,7 @@ export class PageReader {
     const name = known?.name ?? placeName(shape.key)
     const resolved = this.#known(name)
     if (resolved === null) return null
-    if (known !== undefined && known.resolved === resolved) return known
+    if (known !== undefined && isSamePlace(known.resolved, resolved)) return known
     const page: Page = { ...shape.parts, relation: resolved.relation }
     const { key, column, values } = shape
     const { one, many } = pointStatements(page, column, values, resolved.partitions)
@@ -200,17 +205,28 @@ export class PageReader {
       const bodies = new Map(rows?.map(([found, body]) => [found, body]))
       return keys.map((asked) => ({ dataset: lines?.[0], body: bodies.get(asked) ?? null }))
     }
-    const placed: PlacedPoint = { name, resolved, page, group: pointGroup(page, values), read }
+    const placed: PlacedPoint = { name, resolved, page, group: pointGroup(key, many([])), read }
     this.#placed.set(shape, placed)
     return placed
   }
 
   async #read(read: Read, describe: (parameters: Parameters) => PageParts): Promise<ReadBatch> {
-    for (const fresh of [false, true]) {
-      const resolved = await this.#resolve(read, fresh)
-      const batch = await this.#page(read, resolved, describe)
+    const name = placeName(read.key)
+    const known = this.#known(name)
+    const believed = known ?? (await this.#resolve(read, name))
+    let refusal: unknown = null
+    try {
+      const batch = await this.#page(read, believed, describe)
       if (batch !== null) return batch
+    } catch (error) {
+      // A table that the dataset has left stands on where others have rows in it, in the shape of those.
+      if (known === null || !wasRefused(originalError(error))) throw error
+      refusal = error
     }
+    const found = await this.#resolve(read, name)
+    if (refusal !== null && found.relation === believed.relation) throw refusal
+    const batch = await this.#page(read, found, describe)
+    if (batch !== null) return batch
     throw notMaterialized(read.key)
   }
 
@@ -247,14 +263,11 @@ export class PageReader {
     }
   }
 
-  async #resolve(read: Read, fresh: boolean): Promise<Resolved> {
-    const { key } = read
-    const name = placeName(key)
-    const known = fresh ? null : this.#known(name)
-    if (known !== null) return known
+  /** Asks the register. */
+  async #resolve(read: Read, name: string): Promise<Resolved> {
     const nowMs = this.#clock.nowMs()
     const [relation, epoch, partitions] = await this.#lookUp(read)
-    if (!relation || !epoch) throw notMaterialized(key)
+    if (!relation || !epoch) throw notMaterialized(read.key)
     const resolved = { relation, partitions: Number(partitions), atMs: nowMs }
     if (this.#resolved.size >= MAX_RESOLVED) this.#resolved.clear()
     this.#resolved.set(name, resolved)
@@ -321,6 +334,10 @@ export class PageReader {
 
 function placeName({ endpoint, variant, product, domain, tenant }: DatasetKey): string {
   return `${endpoint}\0${variant}\0${product}\0${domain}\0${tenant}`
+}
+
+function isSamePlace(left: Resolved, right: Resolved): boolean {
+  return left.relation === right.relation && left.partitions === right.partitions
 }
 
 function planningOf({ partitions }: Resolved): Planning {

@@ -141,6 +141,7 @@ export class TimeseriesStore implements ServingStore<TimeseriesConfig> {
   }
 
   async close(): Promise<void> {
+    this.#reader.close()
     await this.#sessions.close()
   }
 
