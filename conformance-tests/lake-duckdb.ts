@@ -114,10 +114,7 @@ export class DuckDbWorkshop implements LakeWorkshop {
    * tables. Databases are used again, since to attach one costs more than most statements, and so are the views of one
    * by the next statement over the very same tables, since to make them costs more than most reads.
    */
-  async #apart<T>(
-    run: (connection: DuckDBConnection) => Promise<T>,
-    tables: readonly LakeTable[] = [],
-  ): Promise<T> {
+  async #apart<T>(run: (connection: DuckDBConnection) => Promise<T>, tables: readonly LakeTable[] = []): Promise<T> {
     const idle = await this.#showing(tables.map(viewOf))
     const { connection } = idle
     try {
