@@ -85,6 +85,10 @@ describe('a query for Trino', () => {
       written('SELECT ?, ?, 1 -?, ?, ?, ?', "it's -- \\' ?", 5, -3, 1.5, true, null),
       "SELECT  'it''s -- \\'' ?' ,  5 , 1 - (-3) ,  CAST('1.5' AS double) ,  true ,  null ",
     )
+    assert.equal(
+      written('SELECT ?, ?, ?, ?', -(2n ** 53n), 2n ** 63n, -(2n ** 63n), 10n ** 38n),
+      `SELECT  (-9007199254740992) ,  DECIMAL '9223372036854775808' ,  DECIMAL '-9223372036854775808' ,  CAST('1${'0'.repeat(38)}' AS double) `,
+    )
     assert.equal(written('SELECT $2, $1, $2', 'a', 'b'), "SELECT  'b' ,  'a' ,  'b' ")
     assert.equal(written('SELECT 1 OFFSET ? LIMIT ?', 2, 5), 'SELECT 1 OFFSET  2  LIMIT  5 ')
     for (const sql of ['SELECT ?', 'SELECT $1', 'SELECT ?, $2'])

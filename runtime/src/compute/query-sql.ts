@@ -4,7 +4,7 @@ import { SluiceError } from '@sluice/sdk'
 import { atSnapshot, type InputRelation, quoted, relation, type Source, withoutFilters } from './transform-sql.ts'
 import { blank, guardedTokens, type Token } from './trino-text.ts'
 
-export type Parameter = string | number | boolean | null
+export type Parameter = string | number | bigint | boolean | null
 
 export interface QueryRelation extends Pick<InputRelation, 'columns' | 'table'> {
   /** How the query names it, in any case: `['sales', 'orders']`. */
@@ -105,11 +105,21 @@ function parameterTexts(parameters: readonly Parameter[]): (token: string) => st
 
 function literalOf(value: Parameter): string {
   if (typeof value === 'string') return textLiteral(value)
+  if (typeof value === 'bigint') return wholeLiteral(value)
   if (typeof value !== 'number') return String(value)
   if (!Number.isSafeInteger(value)) return `CAST('${value}' AS double)`
   // In parentheses a minus stands between no two numbers; behind LIMIT Trino takes none.
   return value < 0 ? `(${value})` : String(value)
 }
+
+/** Trino reads digits alone as a bigint, and has 38 of a decimal. */
+function wholeLiteral(value: bigint): string {
+  const digits = String(value)
+  if (value > -MAX_LONG && value < MAX_LONG) return value < 0n ? `(${digits})` : digits
+  return digits.replace('-', '').length > 38 ? `CAST('${digits}' AS double)` : `DECIMAL '${digits}'`
+}
+
+const MAX_LONG = 2n ** 63n
 
 const wordAt = (tokens: readonly Token[], at: number): string => tokens[at]?.text.toUpperCase() ?? ''
 

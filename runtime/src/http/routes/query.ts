@@ -1,5 +1,5 @@
 import type { Platform } from '../../operations/platform.ts'
-import { type QueryFormat, requireKeptParams } from '../../operations/queries/asked-query.ts'
+import type { QueryFormat } from '../../operations/queries/asked-query.ts'
 import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
 import { ageS, freshnessOf } from '../../operations/served/freshness.ts'
 import { FRESHNESS } from '../freshness-header.ts'
@@ -85,7 +85,6 @@ export function queryRoutes(platform: Platform): readonly Route[] {
           at_least_epoch: atLeastEpoch,
           consistent,
         } = call.body
-        requireKeptParams(params)
         const answer = await runQuery(platform, call, {
           sql,
           format,

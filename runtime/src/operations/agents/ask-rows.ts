@@ -3,7 +3,7 @@ import { type EngineRun, quoteName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../platform.ts'
-import { type QueryRequest, requireKeptParams } from '../queries/asked-query.ts'
+import type { QueryRequest } from '../queries/asked-query.ts'
 import { type QueryAnswer, runQuery } from '../queries/query.ts'
 import type { AgentFindings } from './agent-call.ts'
 import { BoundedAnswer } from './bounded-answer.ts'
@@ -45,7 +45,6 @@ async function rowsOfStatement(
   limit: number,
 ): Promise<AgentFindings> {
   requireQueries(call)
-  requireKeptParams(params)
   const given = await runQuery(platform, call, {
     sql,
     ...(params === undefined ? {} : { params }),

@@ -22,7 +22,6 @@ import {
 import { isId } from '../../registry/ids.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { audited, type Keep, type Platform } from '../platform.ts'
-import { requireKeptParams } from '../queries/asked-query.ts'
 import { NamedTables } from '../queries/named-tables.ts'
 import { shownTables } from '../queries/shown-tables.ts'
 import { findReadable } from '../reads/read-keys.ts'
@@ -51,7 +50,6 @@ export async function requestExport(
 ): Promise<Export> {
   const { pool, config, exportDestinations } = platform
   const { format = 'parquet', params, to } = asked
-  requireKeptParams(params)
   if (to !== undefined) exportDestinations.require(call.tenant, to)
   const sql = await statementOf(platform, call, asked)
   const request: ExportRequest = {

@@ -1,7 +1,6 @@
 /** A query as it was asked, and the tables that its author may read. */
 import type { EngineLimits, EngineTable, PlainOutput } from '@sluice/engine'
 import type { TableRef } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import { isWrittenAsDouble } from '../../parsing/kept-numbers.ts'
 import type { Rests } from '../../registry/rests-on.ts'
@@ -11,9 +10,11 @@ export type StatementCall = Pick<TenantCall, 'tenant' | 'principal' | 'signal' |
 
 export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
 
+type Param = string | number | boolean | null
+
 export interface QueryRequest {
   readonly sql: string
-  readonly params?: readonly (string | number | boolean | null)[]
+  readonly params?: readonly Param[]
   readonly limit?: number
   readonly timeoutMs?: number
   /** A time (RFC 3339), a snapshot id, or a version as `v1.2.0`. */
@@ -39,25 +40,18 @@ export interface AskedQuery {
 export const readsSandbox = ({ isAdmin, isDeveloper, isViewer, key }: Principal): boolean =>
   key === undefined && (isAdmin || isDeveloper || isViewer)
 
+/** Beyond it the engine has no whole numbers. */
+const WHOLE = 2 ** 127
+
 /**
- * Of a request in JSON: whole numbers beyond 53 bits are bound as doubles, and a comparison with those finds rows of other numbers. What
- * is written as a double (`1e+16`) is meant so.
- * Throws INVALID_DATA `invalid_value`.
+ * A whole number beyond 53 bits is bound as one, digit by digit: compared as a double it would find rows of other numbers. What
+ * was written as a double (`1e+16`) is meant so.
  */
-export function requireKeptParams(params: QueryRequest['params']): void {
-  const at = (params ?? []).findIndex((value, place, all) => {
-    return typeof value === 'number' && !isBound(value) && !isWrittenAsDouble(all, place)
-  })
-  if (at < 0) return
-  throw new SluiceError('INVALID_DATA', `the parameter ${at + 1} is a number that may have lost digits on its way`, {
-    code: 'invalid_value',
-    remedy: 'Write whole numbers beyond ±(2^53−1) as strings, with a cast in the statement: $1::BIGINT.',
-  })
-}
+export const parametersOf = ({ params = [] }: QueryRequest): readonly (Param | bigint)[] =>
+  params.map((value, at) => (isWhole(value) && !isWrittenAsDouble(params, at) ? BigInt(value) : value))
 
-const isBound = (value: number): boolean => Number.isSafeInteger(value) || !Number.isInteger(value)
-
-export const parametersOf = ({ params }: QueryRequest): NonNullable<QueryRequest['params']> => params ?? []
+const isWhole = (value: Param): value is number =>
+  typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < WHOLE
 
 export interface Visible {
   readonly table: EngineTable
