@@ -1,11 +1,24 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, truncate, utimes, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { bundleProgram, keptProgram } from './program-bundle.ts'
+import { bundleProgram, codeFolder, keptProgram } from './program-bundle.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
 after(() => rm(folder, { recursive: true, force: true }))
@@ -168,4 +181,21 @@ test('no drafts are left: of writing that failed, or of processes that were ende
     names.filter((name) => /\.1c-2d$/.test(name)),
     ['drafts-0b.mjs.1c-2d'],
   )
+})
+
+test('programs of children are kept where nobody else writes', async () => {
+  const before = process.env['NODE_COMPILE_CACHE']
+  const named = join(folder, 'named')
+  const otherwise = join(folder, 'otherwise')
+  process.env['NODE_COMPILE_CACHE'] = named
+  try {
+    assert.equal(codeFolder(otherwise), await realpath(named))
+    for (const mode of [0o770, 0o702]) {
+      await chmod(named, mode)
+      assert.equal(codeFolder(otherwise), otherwise)
+    }
+  } finally {
+    if (before === undefined) delete process.env['NODE_COMPILE_CACHE']
+    else process.env['NODE_COMPILE_CACHE'] = before
+  }
 })
