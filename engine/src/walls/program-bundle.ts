@@ -229,7 +229,10 @@ async function inputsOf({ inputs, outputs }: Metafile, from: string): Promise<re
 }
 
 /** The package.json of the folder or the nearest above it, and those further above until one that names a package. */
-async function descriptionsAbove(folder: string, known: Map<string, Promise<readonly string[]>>) {
+async function descriptionsAbove(
+  folder: string,
+  known: Map<string, Promise<readonly string[]>>,
+): Promise<readonly string[]> {
   const above = () => (dirname(folder) === folder ? Promise.resolve([]) : descriptionsAbove(dirname(folder), known))
   const found = async (): Promise<readonly string[]> => {
     const path = join(folder, 'package.json')
