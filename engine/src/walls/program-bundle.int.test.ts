@@ -1,10 +1,24 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { bundleProgram, keptProgram } from './program-bundle.ts'
+import { bundleProgram, codeFolder, keptProgram } from './program-bundle.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
 after(() => rm(folder, { recursive: true, force: true }))
@@ -72,4 +86,116 @@ test('modules of a program find what lies beside them, and installed packages li
   const driver = pathToFileURL(join(installed, 'index.js')).href
   const own = [pathToFileURL(inner).href, join(source, 'deeper'), inner, 'import.meta.url']
   assert.deepEqual(await told(), [...own, driver, driver])
+})
+
+test('a source that is written while the program is made is in it as it is then', async () => {
+  const source = join(folder, 'meanwhile')
+  await mkdir(source)
+  const [entry, inner, last] = ['main.js', 'inner.js', 'last.js'].map((name) => join(source, name)) as [
+    string,
+    string,
+    string,
+  ]
+  await writeFile(entry, 'import "./inner.js"')
+  const write = (version: string) => writeFile(inner, `import "./last.js"\nconsole.log("${version}")`)
+  await write('old')
+  // Who reads it has read what imports it, and waits.
+  execFileSync('mkfifo', [last])
+  const url = pathToFileURL(entry)
+  const options = { dir: join(folder, 'code'), name: 'meanwhile', requiring: entry }
+  const making = bundleProgram(url, options)
+  const waiting = await open(last, 'w')
+  await write('new')
+  await writeFile(join(source, 'whole.js'), 'console.log("last")')
+  await rename(join(source, 'whole.js'), last)
+  await waiting.writeFile('console.log("last")')
+  await waiting.close()
+  const made = await making
+  assert.match(await readFile(made, 'utf8'), /"new"/)
+  assert.equal(await keptProgram(url, options), made)
+})
+
+test('what moves from the end of a source to the beginning of the next makes another program', async () => {
+  const source = join(folder, 'moving')
+  await mkdir(source)
+  const entry = pathToFileURL(join(source, 'main.js'))
+  await writeFile(entry, 'import "./a.js"\nimport "./b.js"')
+  const write = async (a: string, b: string) => {
+    await writeFile(join(source, 'a.js'), a)
+    await writeFile(join(source, 'b.js'), b)
+  }
+  const options = { dir: join(folder, 'code'), name: 'moving', requiring: entry.pathname }
+  await write('console.log(1)\nconst x = 2\n', 'console.log(x)')
+  await bundleProgram(entry, options)
+  await write('console.log(1)\n', 'const x = 2\nconsole.log(x)')
+  assert.equal(await keptProgram(entry, options), null)
+})
+
+test('a program is made anew where a package lies elsewhere or exports another module', async () => {
+  const source = join(folder, 'packages')
+  const inner = join(source, 'node_modules/one/node_modules/driver')
+  await mkdir(inner, { recursive: true })
+  await writeFile(join(inner, 'package.json'), '{"name":"driver","type":"module","exports":"./index.js"}')
+  await writeFile(join(inner, 'index.js'), 'export const place = import.meta.url')
+  const one = join(source, 'node_modules/one')
+  const describe = (exported: string) =>
+    writeFile(join(one, 'package.json'), JSON.stringify({ name: 'one', type: 'module', exports: exported }))
+  await describe('./first.js')
+  await writeFile(join(one, 'first.js'), `export { place } from 'driver'; export const which = 'first'`)
+  await writeFile(join(one, 'second.js'), `export { place } from 'driver'; export const which = 'second'`)
+  const entry = pathToFileURL(join(source, 'main.js'))
+  await writeFile(entry, `export * from 'one'`)
+  const options = { dir: join(folder, 'code'), name: 'packages', requiring: entry.pathname, installed: ['driver'] }
+  const told = async () => (await import(pathToFileURL(await bundleProgram(entry, options)).href)) as object
+  assert.deepEqual({ ...(await told()) }, { place: pathToFileURL(join(inner, 'index.js')).href, which: 'first' })
+  const outer = join(source, 'node_modules/driver')
+  await rename(inner, outer)
+  assert.deepEqual({ ...(await told()) }, { place: pathToFileURL(join(outer, 'index.js')).href, which: 'first' })
+  await describe('./second.js')
+  assert.deepEqual({ ...(await told()) }, { place: pathToFileURL(join(outer, 'index.js')).href, which: 'second' })
+})
+
+test('no drafts are left: of writing that failed, or of processes that were ended a week ago', async () => {
+  const entry = pathToFileURL(join(folder, 'drafts.js'))
+  await writeFile(entry, 'console.log("works")')
+  const dir = join(folder, 'drafts')
+  const options = { dir, name: 'drafts', requiring: entry.pathname }
+  // Nothing can take this name.
+  await mkdir(join(dir, 'drafts.json/in the way'), { recursive: true })
+  await assert.rejects(bundleProgram(entry, options))
+  const left = await readdir(dir)
+  assert.deepEqual(
+    left.filter((name) => name.startsWith('drafts.json.')),
+    [],
+  )
+  await rm(join(dir, 'drafts.json'), { recursive: true })
+  const weekAgo = new Date(Date.now() - 8 * 24 * 60 * 60 * 1000)
+  for (const name of ['drafts-0a.mjs.1c-2d', 'drafts.json.1c-2d']) {
+    await writeFile(join(dir, name), 'cut')
+    await utimes(join(dir, name), weekAgo, weekAgo)
+  }
+  await writeFile(join(dir, 'drafts-0b.mjs.1c-2d'), 'being written by another')
+  await bundleProgram(entry, options)
+  const names = await readdir(dir)
+  assert.deepEqual(
+    names.filter((name) => /\.1c-2d$/.test(name)),
+    ['drafts-0b.mjs.1c-2d'],
+  )
+})
+
+test('programs of children are kept where nobody else writes', async () => {
+  const before = process.env['NODE_COMPILE_CACHE']
+  const named = join(folder, 'named')
+  const otherwise = join(folder, 'otherwise')
+  process.env['NODE_COMPILE_CACHE'] = named
+  try {
+    assert.equal(codeFolder(otherwise), await realpath(named))
+    for (const mode of [0o770, 0o702]) {
+      await chmod(named, mode)
+      assert.equal(codeFolder(otherwise), otherwise)
+    }
+  } finally {
+    if (before === undefined) delete process.env['NODE_COMPILE_CACHE']
+    else process.env['NODE_COMPILE_CACHE'] = before
+  }
 })

@@ -1,19 +1,47 @@
 /** Programs as one file each: a process that loads its modules one by one starts far later. */
 import { createHash, randomUUID } from 'node:crypto'
-import { statSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { access, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Metafile } from 'esbuild'
 import { type NativePackage, type NativeParts, nativePartsOf } from './native-parts.ts'
 import { asInstalled, inOwnPlaces } from './program-places.ts'
 
 /**
  * Where programs of children, and their compiled code, are kept: in the folder that NODE_COMPILE_CACHE names for this
- * process, so that several runtimes share them, and else in the given one. Whoever writes there decides what runs here.
+ * process, so that several runtimes share them, and else in the given one; in that, too, where others may write to the first.
  */
 export function codeFolder(otherwise: string): string {
+  const named = process.env['NODE_COMPILE_CACHE']
   // Children run in another folder, which no relative name may depend on.
-  return resolve(process.env['NODE_COMPILE_CACHE'] || otherwise)
+  return (named ? ownFolder(named) : null) ?? resolve(otherwise)
+}
+
+/** Any user may write to it, and nobody may rename what is another's, as in /tmp. */
+const STICKY = 0o1000
+
+/**
+ * The folder's real place, made when missing, or null: whoever writes there decides what runs here, so nobody else may, nor may
+ * a user other than root who has a folder above it. Null, too, where it cannot be written.
+ */
+export function ownFolder(folder: string): string | null {
+  const own = process.getuid?.()
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const place = realpathSync(folder)
+    const { uid, mode } = statSync(place)
+    accessSync(place, constants.W_OK)
+    if (uid !== own || (mode & 0o022) !== 0) return null
+    for (let above = dirname(place); ; above = dirname(above)) {
+      const { uid: owner, mode: rights } = statSync(above)
+      if ((owner !== own && owner !== 0) || ((rights & 0o002) !== 0 && (rights & STICKY) === 0)) return null
+      if (above === dirname(above)) return place
+    }
+  } catch {
+    // A folder that cannot be made or read is nobody's to run from.
+    return null
+  }
 }
 
 export interface BundleOptions {
@@ -49,6 +77,7 @@ interface Made {
   readonly digest: string
   /** Of the file itself: one that a lost or full disk has cut off would end every process that starts from it. */
   readonly content: string
+  /** Sources, the descriptions of their packages, and where packages that stay installed begin. */
   readonly inputs: readonly string[]
   /** Of the inputs' states, so that a start does not read them all; null: one has just been written, and may be again. */
   readonly looks: string | null
@@ -87,9 +116,14 @@ const RECENT_MS = 2_000
  * Sizes, places on the disk and times of the sources; null where one was changed a moment ago. Packages are unpacked with one
  * and the same time of content for all files, but not of change, which nobody sets.
  */
-function looksOf(entry: URL, options: BundleOptions, inputs: readonly string[]): string | null {
+function looksOf(
+  entry: URL,
+  options: BundleOptions,
+  inputs: readonly string[],
+  lookedAtMs = Date.now(),
+): string | null {
   const hash = createHash('sha256').update(askedFor(entry, options))
-  const recentMs = Date.now() - RECENT_MS
+  const recentMs = lookedAtMs - RECENT_MS
   for (const path of inputs) {
     const { size, ino, mtimeMs, ctimeMs } = statSync(path)
     if (ctimeMs > recentMs) return null
@@ -101,19 +135,46 @@ function looksOf(entry: URL, options: BundleOptions, inputs: readonly string[]):
 /** Of the sources' bytes. */
 async function digestOf(entry: URL, options: BundleOptions, inputs: readonly string[]): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify([askedFor(entry, options), inputs]))
-  for (const bytes of await Promise.all(inputs.map((path) => readFile(path)))) hash.update(bytes)
+  // Of each, so that what moves from the end of one to the beginning of the next counts.
+  for (const bytes of await Promise.all(inputs.map((path) => readFile(path)))) hash.update(sha256(bytes))
   return hash.digest('hex')
+}
+
+/** How often a program is made whose sources are written meanwhile. */
+const MAX_TRIES = 3
+
+interface Packed {
+  readonly program: Uint8Array
+  readonly inputs: readonly string[]
+  readonly digest: string
+}
+
+/** Throws where its sources are written all the time. */
+async function settled(entry: URL, options: BundleOptions, pack: () => Promise<Packed>) {
+  const startedMs = Date.now()
+  let packed = await pack()
+  const looks = looksOf(entry, options, packed.inputs, startedMs)
+  // One that was written meanwhile may be another in the program than in the digest. Between two equal digests, none was.
+  for (let tries = 1; looks === null; tries++) {
+    if (tries === MAX_TRIES) throw new Error(`${fileURLToPath(entry)} or what it imports is being written`)
+    const before = packed.digest
+    packed = await pack()
+    if (packed.digest === before) break
+  }
+  return { ...packed, looks }
 }
 
 async function build(entry: URL, options: BundleOptions): Promise<string> {
   const { dir, name, requiring, native = [], installed = [] } = options
   const nativeParts = await nativePartsOf(native)
   const { koffi, ...others } = nativeParts
-  const startedMs = Date.now()
+  // Whoever starts it from whichever folder makes the same file.
+  const from = dirname(fileURLToPath(entry))
   const { build: run, stop } = await import('esbuild')
-  try {
+  const pack = async (): Promise<Packed> => {
     const { outputFiles, metafile } = await run({
       entryPoints: [fileURLToPath(entry)],
+      absWorkingDir: from,
       bundle: true,
       write: false,
       metafile: true,
@@ -133,18 +194,20 @@ async function build(entry: URL, options: BundleOptions): Promise<string> {
       },
       logLevel: 'silent',
     })
-    const paths = Object.keys(metafile.inputs)
-      .map((input) => resolve(input))
-      .sort()
-    const digest = await digestOf(entry, options, paths)
-    const isOlder = paths.every((path) => statSync(path).ctimeMs < startedMs - RECENT_MS)
-    const looks = isOlder ? looksOf(entry, options, paths) : null
+    const inputs = await inputsOf(metafile, from)
+    return {
+      program: outputFiles[0]?.contents ?? new Uint8Array(),
+      inputs,
+      digest: await digestOf(entry, options, inputs),
+    }
+  }
+  try {
+    const { program, inputs, digest, looks } = await settled(entry, options, pack)
     // Another program has another name: processes of a former release may still start from theirs.
     const file = `${name}-${digest.slice(0, 16)}.mjs`
     await mkdir(dir, { recursive: true, mode: 0o700 })
-    const program = outputFiles[0]?.contents ?? ''
     await write(join(dir, file), program)
-    const made: Made = { file, digest, content: sha256(program), inputs: paths, looks, nativeParts }
+    const made: Made = { file, digest, content: sha256(program), inputs, looks, nativeParts }
     await write(recordOf(options), JSON.stringify(made))
     await forgetFormer(options, file)
     return join(dir, file)
@@ -153,19 +216,57 @@ async function build(entry: URL, options: BundleOptions): Promise<string> {
   }
 }
 
+/** What the program depends on: a package that was moved, or exports other modules, is another program. */
+async function inputsOf({ inputs, outputs }: Metafile, from: string): Promise<readonly string[]> {
+  const sources = Object.keys(inputs).map((input) => resolve(from, input))
+  const installed = Object.values(outputs)
+    .flatMap(({ imports }) => imports.filter(({ external }) => external === true))
+    .map(({ path }) => (path.startsWith('file:') ? fileURLToPath(path) : path))
+    .filter(isAbsolute)
+  const known = new Map<string, Promise<readonly string[]>>()
+  const described = [...sources, ...installed].map((path) => descriptionsAbove(dirname(path), known))
+  return [...new Set([...sources, ...installed, ...(await Promise.all(described)).flat()])].sort()
+}
+
+/** The package.json of the folder or the nearest above it, and those further above until one that names a package. */
+async function descriptionsAbove(
+  folder: string,
+  known: Map<string, Promise<readonly string[]>>,
+): Promise<readonly string[]> {
+  const above = () => (dirname(folder) === folder ? Promise.resolve([]) : descriptionsAbove(dirname(folder), known))
+  const found = async (): Promise<readonly string[]> => {
+    const path = join(folder, 'package.json')
+    const text = await readFile(path, 'utf8').catch(() => null)
+    if (text === null) return above()
+    return /"name"\s*:/.test(text) ? [path] : [path, ...(await above())]
+  }
+  const here = known.get(folder) ?? found()
+  known.set(folder, here)
+  return here
+}
+
 /** The file is complete when it appears, whoever else writes it. */
 async function write(file: string, content: string | Uint8Array): Promise<void> {
   const draft = `${file}.${randomUUID()}`
-  await writeFile(draft, content, { mode: 0o600 })
-  await rename(draft, file)
+  try {
+    await writeFile(draft, content, { mode: 0o600 })
+    await rename(draft, file)
+  } catch (error) {
+    // Each start would leave another on a full disk.
+    await rm(draft, { force: true })
+    throw error
+  }
 }
 
+const DRAFT = /\.(?:mjs|json)\.[\w-]+$/
 const FORMER_MS = 7 * 24 * 60 * 60 * 1000
 
-/** Those that no process starts from any more. */
+/** Those that no process starts from any more, and drafts of processes that were ended. */
 async function forgetFormer({ dir, name }: BundleOptions, current: string): Promise<void> {
   for (const file of await readdir(dir)) {
-    if (!file.startsWith(`${name}-`) || !file.endsWith('.mjs') || file === current) continue
+    const isFormer = file.startsWith(`${name}-`) && file.endsWith('.mjs') && file !== current
+    const isDraft = (file.startsWith(`${name}-`) || file.startsWith(`${name}.json`)) && DRAFT.test(file)
+    if (!isFormer && !isDraft) continue
     const path = join(dir, file)
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }))
     if (Date.now() - mtimeMs > FORMER_MS) await rm(path, { force: true })

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, realpath, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { ownProgram } from './own-program.ts'
+import { keepingFolder, ownProgram } from './own-program.ts'
 
-const folder = await mkdtemp(join(tmpdir(), 'sluice-own-'))
+const folder = await realpath(await mkdtemp(join(tmpdir(), 'sluice-own-')))
 after(() => rm(folder, { recursive: true, force: true }))
 const source = join(folder, 'main.js')
 const entry = pathToFileURL(source)
@@ -61,4 +61,63 @@ test('sources that cannot be put together run as they are', async () => {
   await writeFile(broken, 'import "./missing.js"')
   const href = pathToFileURL(broken).href
   assert.equal(await ownProgram(new URL(href), join(folder, 'mine'), true), href)
+})
+
+test('agents that NODE_OPTIONS loads first see the modules they watch', async () => {
+  const dir = join(folder, 'watched')
+  const before = process.env['NODE_OPTIONS']
+  try {
+    for (const options of ['--import=/agent.mjs', '--require ./agent.cjs', '-r agent', '--no-warnings --loader x']) {
+      process.env['NODE_OPTIONS'] = options
+      assert.equal(await ownProgram(entry, dir, true), entry.href, options)
+    }
+    process.env['NODE_OPTIONS'] = '--no-warnings'
+    assert.notEqual(await ownProgram(entry, dir, true), entry.href)
+  } finally {
+    if (before === undefined) delete process.env['NODE_OPTIONS']
+    else process.env['NODE_OPTIONS'] = before
+  }
+})
+
+test('the folder in which programs are kept is the user’s own, whatever the environment says', async () => {
+  const names = ['NODE_COMPILE_CACHE', 'XDG_CACHE_HOME', 'HOME'] as const
+  const before = names.map((name) => [name, process.env[name]] as const)
+  const mask = process.umask(0o002)
+  const among = (values: Partial<Record<(typeof names)[number], string>>) => {
+    for (const name of names) delete process.env[name]
+    Object.assign(process.env, values)
+    return keepingFolder()
+  }
+  const home = join(folder, 'home')
+  const kept = join(home, '.cache/sluice/code')
+  await mkdir(home)
+  try {
+    assert.equal(among({ HOME: home }), kept)
+    assert.equal((await stat(kept)).mode & 0o777, 0o700)
+    // Of a release that made it under the same mask.
+    await writeFile(join(kept, 'planted'), 'by the group')
+    await chmod(kept, 0o775)
+    assert.equal(among({ HOME: home }), kept)
+    assert.deepEqual(await readdir(kept), [])
+    assert.equal(among({ HOME: home, XDG_CACHE_HOME: 'relative' }), kept)
+    assert.equal(among({ HOME: '' }), undefined)
+    assert.equal(among({ HOME: 'relative' }), undefined)
+    assert.equal(among({ HOME: source }), undefined)
+    assert.equal(among({ HOME: join(folder, 'nobody') }), undefined)
+    const named = join(folder, 'named')
+    assert.equal(among({ HOME: home, NODE_COMPILE_CACHE: named }), named)
+    await symlink(named, join(folder, 'link'))
+    assert.equal(among({ HOME: home, NODE_COMPILE_CACHE: join(folder, 'link') }), named)
+    // Whoever can rename what holds it puts another in its place.
+    const open = join(folder, 'open')
+    await mkdir(open)
+    await chmod(open, 0o777)
+    assert.equal(among({ HOME: home, NODE_COMPILE_CACHE: join(open, 'code') }), undefined)
+  } finally {
+    process.umask(mask)
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name]
+      else process.env[name] = value
+    }
+  }
 })

@@ -3,9 +3,11 @@
  * a start of the runtime costs. Imported before anything else, so it imports little.
  */
 import { createHash } from 'node:crypto'
-import { accessSync, constants, mkdirSync, statSync } from 'node:fs'
+import { existsSync, rmSync, statSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { type BundleOptions, bundleProgram, keptProgram } from '@sluice/engine/program-bundle'
+import { type BundleOptions, bundleProgram, keptProgram, ownFolder } from '@sluice/engine/program-bundle'
 
 /**
  * Plugins of others have errors and values of the very SDK that the runtime has, so it stays one. The next ones load native
@@ -23,6 +25,43 @@ const INSTALLED = [
   'pino-pretty',
 ]
 
+/**
+ * Where compiled code and the program are kept: where NODE_COMPILE_CACHE points, or in the user's own cache folder. Undefined
+ * where there is none that only this user writes to: then nothing is kept.
+ */
+export function keepingFolder(): string | undefined {
+  const named = process.env['NODE_COMPILE_CACHE']
+  if (named) return ownFolder(named) ?? undefined
+  const caches = cachesOfUser()
+  if (caches === null || !existsSync(dirname(caches))) return undefined
+  const folder = join(caches, 'sluice', 'code')
+  // Made by a former release under a mask that lets the group write: what is in it may be of others.
+  if (isOpenToGroup(folder)) rmSync(folder, { recursive: true, force: true })
+  return ownFolder(folder) ?? undefined
+}
+
+/** Relative ones would be another in each folder: by the XDG specification they do not count. */
+function cachesOfUser(): string | null {
+  const named = process.env['XDG_CACHE_HOME'] ?? ''
+  if (isAbsolute(named)) return named
+  try {
+    const home = homedir()
+    return isAbsolute(home) ? join(home, '.cache') : null
+  } catch {
+    // HOME is not set, and the user is in no list of users, as in many containers.
+    return null
+  }
+}
+
+function isOpenToGroup(folder: string): boolean {
+  try {
+    const { uid, mode } = statSync(folder)
+    return uid === process.getuid?.() && (mode & 0o022) !== 0
+  } catch {
+    return false
+  }
+}
+
 /** What of Node's own flags looks at the sources: a debugger, profiles, coverage. */
 const LOOKING =
   /^--(?:inspect(?:-brk|-wait)?(?:=.*)?|cpu-prof|heap-prof|enable-source-maps|experimental-test-coverage)$/
@@ -32,31 +71,24 @@ const LOOKING =
  * made where `mayMake`, which takes a second, once for each state of the sources. Never rejected.
  */
 export async function ownProgram(entry: URL, folder: string | undefined, mayMake: boolean): Promise<string> {
-  if (folder === undefined || isLookedInto() || !isOwn(folder)) return entry.href
+  const dir = folder === undefined || isLookedInto() ? null : ownFolder(folder)
+  if (dir === null) return entry.href
   const path = fileURLToPath(entry)
   // Several checkouts share the folder.
   const name = `sluice-${createHash('sha256').update(path).digest('hex').slice(0, 8)}`
-  const options: BundleOptions = { dir: folder, name, requiring: path, installed: INSTALLED }
+  const options: BundleOptions = { dir, name, requiring: path, installed: INSTALLED }
   const making: Promise<string | null> = mayMake ? bundleProgram(entry, options) : keptProgram(entry, options)
   // Without the file everything works, and starts later: it is no reason to end.
   const file = await making.catch(() => null)
   return file === null ? entry.href : pathToFileURL(file).href
 }
 
-function isLookedInto(): boolean {
-  const flags = [...process.execArgv, ...(process.env['NODE_OPTIONS'] ?? '').split(/\s+/)]
-  return Boolean(process.env['NODE_V8_COVERAGE']) || flags.some((flag) => LOOKING.test(flag))
-}
+/** What is loaded first by NODE_OPTIONS: agents that watch packages, which they know by their modules. */
+const HOOKING = /^(?:-r|--require|--import|--loader|--experimental-loader)(?:=.*)?$/
 
-/** Whoever writes there decides what runs here: nobody else may. False, too, where it cannot be written. */
-function isOwn(folder: string): boolean {
-  try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const { uid, mode } = statSync(folder)
-    accessSync(folder, constants.W_OK)
-    return uid === process.getuid?.() && (mode & 0o022) === 0
-  } catch {
-    // A folder that cannot be made or read is nobody's to run from.
-    return false
-  }
+function isLookedInto(): boolean {
+  const given = (process.env['NODE_OPTIONS'] ?? '').split(/\s+/).map((flag) => flag.replace(/^"/, ''))
+  const flags = [...process.execArgv, ...given]
+  if (process.env['NODE_V8_COVERAGE'] || flags.some((flag) => LOOKING.test(flag))) return true
+  return given.some((flag) => HOOKING.test(flag))
 }
