@@ -25,6 +25,8 @@ const { keepingFolder, ownProgram } = await import(program.ownProgram.href)
 // Compiled code is kept for the next start, which takes a third of the time. Node keeps it itself where it was told a folder.
 const kept = keepingFolder()
 if (kept !== undefined && !process.env.NODE_COMPILE_CACHE) module.enableCompileCache(kept)
-// A server makes its program one file; other commands take the file where it is there.
-const { main } = await import(await ownProgram(program.main, kept, process.argv[2] === 'start'))
+// A server makes its program one file; other commands take the file where it is there. One that cannot be loaded keeps nobody
+// from starting: the modules say what is wrong, or work.
+const file = await ownProgram(program.main, kept, process.argv[2] === 'start')
+const { main } = await import(file).catch(() => import(program.main.href))
 process.exitCode = await main(process.argv.slice(2))
