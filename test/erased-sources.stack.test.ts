@@ -256,9 +256,17 @@ for (const lake of ['in a folder', 'in S3'] as const) {
         const body = `{"table":"public.numbers","key":{"id":${id},"at":"${at}"},"expire_history":true}`
         return admin.send(path, { method: 'POST', headers: named, body })
       }
-      for (const rounded of ['9007199254740993', '-9007199254740993', '7.0000001', '1e17']) {
+      // What JSON's readers round is refused in every body; what somebody may have rounded before, as a key of a row to erase.
+      for (const [rounded, code] of [
+        ['9007199254740993', 'validation_failed'],
+        ['-9007199254740993', 'validation_failed'],
+        ['9007199254740992', 'invalid_value'],
+        ['7.0000001', 'invalid_value'],
+        ['1e17', 'invalid_value'],
+      ] as const) {
         const { status, body } = await ask(rounded, '2026-01-01T00:00:00Z')
-        assert.deepEqual([status, body.code], [400, 'invalid_value'], rounded)
+        assert.deepEqual([status, body.code], [400, code], rounded)
+        if (code === 'validation_failed') assert.equal(body.errors[0].pointer, '/key/id')
       }
       const left = async () => {
         const { rows } = await ok(developer.post('/api/v1/query', { sql: 'SELECT email FROM crm.numbers ORDER BY 1' }))
