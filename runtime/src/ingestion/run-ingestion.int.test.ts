@@ -38,6 +38,8 @@ let tables = 0
 before(async () => {
   lake = await startRegistryLake([registryMigrations])
   masters = await tenantWithKeys(lake.pool, TENANT, lake.dir)
+  // Each test has a connection of its own, more than a tenant of the standard tier may have.
+  await lake.pool.query(`UPDATE tenants SET tier = 'enterprise' WHERE slug = '${TENANT}'`)
 })
 after(() => lake[Symbol.asyncDispose]())
 
