@@ -31,7 +31,9 @@ function selectOf(rows: ReadonlyMap<number, number | null>): string {
 
 async function changesOf(ref: TableRef, from: string | null, to: string, key: readonly string[]) {
   const changes = await lake.lake.changes(ref, from, to, key)
-  const [upserts = [], deletes = []] = await collect(lake.engine, changes.tables, [changes.upserts, changes.deletes])
+  // What is tried are the statements: who runs them may stay.
+  const child = lake.aside.engineFor(lake.engine)
+  const [upserts = [], deletes = []] = await collect(child, changes.tables, [changes.upserts, changes.deletes])
   return { changes, upserts: sorted(upserts), deletes: sorted(deletes) }
 }
 

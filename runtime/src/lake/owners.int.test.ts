@@ -25,8 +25,8 @@ before(async () => {
 })
 after(() => test?.[Symbol.asyncDispose]())
 
-/** A lake that remembers nothing of the one that was looked at before. */
-const lake = (): Lake => test.lake.fresh()
+/** A lake that remembers nothing of the one that was looked at before. One child of the engine writes for all. */
+const lake = (): Lake => test.aside.lakeFor(test.lake).fresh()
 const anew = (): RegistryLake => ({ ...test, lake: lake() })
 const forgetOwner = async (tenant: string) => registryCatalog(test.pool).owners?.drop(tenant)
 const bucketOf = (tenant: string) => join(test.dir, 'store', `sluice-${tenant}`)
