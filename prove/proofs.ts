@@ -7,7 +7,7 @@ import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
 import { snapshotLadder } from './snapshot-ladder.ts'
 import { tenants } from './tenants.ts'
-import { waves } from './waves/proof.ts'
+import { waves } from './waves.ts'
 
 export const PROOFS: readonly Proof[] = [
   crash,

@@ -10,8 +10,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Random } from '../../conformance-tests/random.ts'
 import { startCluster } from '../../plugins/connectors/postgresql/source-server.ts'
-import type { Figures, Outcome, Proof, Request } from '../proof.ts'
-import { RUNTIME_SOURCES } from '../runtime-sources.ts'
+import type { Figures, Outcome, Request } from '../proof.ts'
 import { measuredWave, shares, steps, tooMuch } from './growth.ts'
 import { anyChange, changeOfRow } from './oracle.ts'
 import { largeProducts, type Made, smallProducts } from './products.ts'
@@ -20,7 +19,7 @@ import { Jobs, type Spent, spentBy } from './watched.ts'
 import { type Kill, prepare, World } from './world.ts'
 
 /** A product is made whole where it and its inputs have no more rows than 100,000; some of these leave out one in a hundred. */
-const LEAST_ROWS = 110_000
+export const LEAST_ROWS = 110_000
 /** Of the runtime after a kill, until it has finished what it was at. */
 const MOST_STEPS = 40
 const SHOWN = 20
@@ -122,7 +121,7 @@ function told(round: number, { changes, kills }: Plan, { followers, reads, judge
   ].join('; ')
 }
 
-async function run({ seed, args, signal, say }: Request): Promise<Outcome> {
+export async function runWaves({ seed, args, signal, say }: Request): Promise<Outcome> {
   const sizes = sizesOf(args)
   const random = new Random(seed)
   const large = largeProducts(random.fork('large'), sizes.large)
@@ -162,23 +161,4 @@ async function run({ seed, args, signal, say }: Request): Promise<Outcome> {
     await source.stop()
     await rm(folder, { recursive: true, force: true })
   }
-}
-
-export const waves: Proof = {
-  name: 'waves',
-  proves:
-    'Of products that are made of each other in layers over tables, a change reaches just those that are made of it, each once, and no other has an epoch, a job of the engine, a file in the lake or a write to its store; of large products that the guard proves, one row in a hundred takes a twentieth of a full wave’s rows at most, given to authors’ texts, written and stored; consistent reads see no wave half done; and a runtime that is killed in waves comes to the same end: the rows of the lake and of stores are those of views over views in the source.',
-  costs:
-    'about two hours for 300 products; with --products 100 --tables 12 --large 4 --minutes 27 half an hour on a machine that is busy with other things',
-  options: [
-    '--products N   so many (300)',
-    '--tables N   so many (20)',
-    '--layers N   so many (6)',
-    '--rounds N   changes, each second one with kills (20)',
-    '--large N   large products, each made of the one before (12)',
-    `--rows N   of the table that those are made of, ${LEAST_ROWS} or more (120000)`,
-    '--minutes N   no round begins after so many (600)',
-  ],
-  of: RUNTIME_SOURCES,
-  run,
 }
