@@ -1,6 +1,6 @@
 /** What a name means among the relations in sight. Where it could mean several columns, it means them all. */
 import { foldName, type TreeNode } from '../guard/tree.ts'
-import { NONE, type Named, type Relation, type Sources, union, unknownColumns, withoutKeys } from './relation.ts'
+import { type Named, NONE, type Relation, type Sources, union, unknownColumns, withoutKeys } from './relation.ts'
 
 export interface Place {
   readonly ctes: ReadonlyMap<string, Relation>

@@ -1,7 +1,6 @@
 /** What the worker does with a run: ingestions and materializations, and the jobs for stores that wait for another try. */
 import { isSluiceError } from '@sluice/sdk'
 import type { DependencyContainer } from 'tsyringe'
-import { TOKENS } from './tokens.ts'
 import { appendEvent } from '../events/outbox.ts'
 import { erasureOf } from '../ingestion/erasure/erasure-input.ts'
 import { type ErasureDeps, runErasure } from '../ingestion/erasure/run-erasure.ts'
@@ -43,6 +42,7 @@ import type { ClaimedRun, RunOutcome } from '../registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from '../registry/run-progress.ts'
 import type { RunKind } from '../registry/runs.ts'
 import { findVersion } from '../registry/versions.ts'
+import { TOKENS } from './tokens.ts'
 
 const DUE_AT_ONCE = 100
 const RETRY_POLL_MS = 1_000

@@ -11,12 +11,12 @@ import type { BusEvent, EventBus } from './bus.ts'
 import { type CloudEvent, type EventKind, topicName } from './envelope.ts'
 import { hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
 import {
+  acquireRelay,
   enlistTenants,
-  releaseRelay,
   moveRelay,
   type RelayLease,
+  releaseRelay,
   type TenantPosition,
-  acquireRelay,
   tenantsToRelay,
 } from './relay-positions.ts'
 import { runInRounds } from './rounds.ts'

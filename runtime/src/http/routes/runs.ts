@@ -1,13 +1,28 @@
 import { Type } from 'typebox'
 import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
-import { auditLog, audited, notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import {
+  audited,
+  auditLog,
+  notFound,
+  type Platform,
+  requireDeveloper,
+  requireMember,
+} from '../../operations/platform.ts'
 import { productReader } from '../../operations/products/readable-product.ts'
 import { seenEvent } from '../../operations/products/seen-events.ts'
 import { failedChecks } from '../../operations/products/violating-rows.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { outcomeSight } from '../../operations/runs/outcome-sight.ts'
 import { seenLines, seenRun, seenTables } from '../../operations/runs/run-view.ts'
-import { endRun, linesOf, type RunWithTables, retryRun, runOf, runPage, withTables } from '../../operations/runs/runs.ts'
+import {
+  endRun,
+  linesOf,
+  type RunWithTables,
+  retryRun,
+  runOf,
+  runPage,
+  withTables,
+} from '../../operations/runs/runs.ts'
 import { isTold } from '../../operations/runs/told-events.ts'
 import { requireTenant } from '../../operations/tenants/tenants.ts'
 import type { PageRequest } from '../../registry/paging.ts'
