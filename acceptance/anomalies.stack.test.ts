@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const COLUMNS =
   '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: email, type: string, classification: pii.identifier }\n  - { name: city, type: string }\n  - { name: amount, type: double }\n'
@@ -35,8 +35,7 @@ before(async () => {
   await fill()
   developer = await world.as(tenant, 'svc-developers', 'dora')
   viewer = await world.as(tenant, 'svc-viewers', 'vera')
-  const login = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  assert.equal((await developer.post('/api/v1/connections', login)).status, 201)
+  await connect(world, developer)
   const wanted = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
   assert.equal((await developer.post('/api/v1/products', wanted)).status, 201)
   await deployVersion(developer, 'people', '1.0.0', filesOf(CHECKS))

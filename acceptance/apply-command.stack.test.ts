@@ -8,7 +8,7 @@ import { apply } from '../runtime/src/command/apply.ts'
 import { callOf, type Ending } from '../runtime/src/command/command.ts'
 import { type Client, type Json, manifests, ok } from './client.ts'
 import { type Ended, runSluice } from './sluice-command.ts'
-import { loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, openWorld, syncNow, type World } from './world.ts'
 
 let world: World
 let developer: Client
@@ -26,8 +26,7 @@ before(async () => {
   const flags = ['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora']
   token = await world.deployment.token(flags)
   developer = await world.as(tenant, 'svc-developers', 'dora')
-  const config_encrypted = loginOf(world.deployment)
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
+  await connect(world, developer)
 })
 
 after(async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { until } from '../test/until.ts'
 import { type Answer, type Client, type Json, manifests, ok } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
   - { name: email, type: string, classification: pii.identifier }
@@ -45,8 +45,7 @@ before(async () => {
   owner = await world.as(own, 'svc-developers', 'dora')
   viewer = await world.as(own, 'svc-viewers', 'vito')
   stranger = await world.as(other, 'svc-developers', 'olga')
-  const config_encrypted = loginOf(world.deployment)
-  await ok(owner.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
+  await connect(world, owner)
   await make(owner, { name: 'things' })
   await make(owner, { name: 'slow', trigger: 'manual' })
   await make(owner, { name: 'closed', classification: 'confidential' })

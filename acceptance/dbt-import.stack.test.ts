@@ -10,7 +10,7 @@ import { after, before, describe, it } from 'node:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { type Client, type Json, ok } from './client.ts'
 import { type Ended, runSluice } from './sluice-command.ts'
-import { loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, openWorld, syncNow, type World } from './world.ts'
 
 const project = join(import.meta.dirname, 'dbt-shop')
 const COUNTRIES = 'analytics_lists.countries'
@@ -42,8 +42,7 @@ before(async () => {
   // Products that are made of products show what whoever deploys them is shown: an administrator, everything.
   token = await world.deployment.token(['--role', 'admin'])
   developer = await world.as(tenant, 'svc-developers', 'dora')
-  const config_encrypted = loginOf(world.deployment)
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
+  await connect(world, developer)
 })
 
 after(async () => {

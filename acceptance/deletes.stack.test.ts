@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { after, before, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const ROUNDS = 5
 const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
@@ -63,9 +63,7 @@ before(async () => {
   await world.createTenant(tenant)
   dora = await world.as(tenant, 'svc-developers', 'dora')
   // Rows that were put back are older than what is read again: nothing but the sweep of keys sees them.
-  const config_encrypted = loginOf(world.deployment, { cursor_overlap_s: 0 })
-  const body = { name: 'db', connector_type: 'postgresql', config_encrypted }
-  assert.equal((await dora.post('/api/v1/connections', body)).status, 201)
+  await connect(world, dora, { cursor_overlap_s: 0 })
   for (const product of PRODUCTS) {
     const { id } = (await dora.post('/api/v1/products', named(product.name))).body
     const deployed = await deployVersion(dora, id, '1.0.0', files(product))

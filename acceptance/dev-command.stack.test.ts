@@ -7,9 +7,9 @@ import { createServer, request, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { type Client, type Json, manifests, ok } from './client.ts'
+import { type Client, type Json, manifests } from './client.ts'
 import { type Ended, LAUNCHER, runSluice } from './sluice-command.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 let world: World
 let developer: Client
@@ -31,8 +31,7 @@ before(async () => {
   await world.createTenant(tenant, 'enterprise')
   token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'])
   developer = await world.as(tenant, 'svc-developers', 'dora')
-  const config_encrypted = loginOf(world.deployment)
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
+  await connect(world, developer)
 })
 
 after(async () => {

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { until } from '../test/until.ts'
 import { type Client, type Json, manifests, ok } from './client.ts'
+import { gatherPeople, THINGS } from './people.ts'
 import { runSluice } from './sluice-command.ts'
 import { Receiver } from './webhook-receiver.ts'
-import { deployVersion, loginOf, openWorld, type World } from './world.ts'
+import { deployVersion, openWorld, type World } from './world.ts'
 
 const HIDDEN = 'pii.identifier'
 const BASE_COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
@@ -116,15 +117,9 @@ const incidents = (): readonly string[] =>
 before(async () => {
   world = await openWorld()
   tenant = world.tenants[0]
-  await world.source.query(`CREATE TABLE things (id integer PRIMARY KEY, kind text, size integer, secret text);
-    INSERT INTO things SELECT i, CASE WHEN i % 3 = 0 THEN 'small' ELSE 'large' END, i, 'hidden-' || i FROM generate_series(1, 12) i`)
-  await world.createTenant(tenant)
-  owner = await world.as(tenant, 'svc-developers', 'owner')
-  colleague = await world.as(tenant, 'svc-developers', 'colleague')
+  await world.source.query(THINGS)
+  ;({ owner, colleague, viewer } = await gatherPeople(world, tenant))
   cleared = await world.as(tenant, 'svc-developers', 'cleared')
-  viewer = await world.as(tenant, 'svc-viewers', 'vito')
-  const config_encrypted = loginOf(world.deployment)
-  await ok(owner.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
   await make(owner, 'base', base(''))
   await make(
     colleague,

@@ -8,7 +8,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { until } from '../test/until.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { runSluice } from './sluice-command.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const PLAIN = '@exports.test'
 const ROWS = 40_000
@@ -53,8 +53,7 @@ before(async () => {
   cleared = await world.as(own, 'svc-viewers', 'clara')
   foreigner = await world.as(other, 'svc-developers', 'olga')
   nobody = new Client(world.deployment.url, null)
-  const config_encrypted = loginOf(world.deployment)
-  await ok(owner.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
+  await connect(world, owner)
   await made('people')
   await made('closed', 'confidential')
   const unmask = { subject: { user: 'clara' }, may: 'unmask', classes: ['pii.identifier'] }

@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url'
 import { installed, runTool } from '../stack/cache.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { type Ended, runSluice } from './sluice-command.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const ROWS = 30
 /** In every hidden value, and nowhere else. */
@@ -68,8 +68,7 @@ before(async () => {
   ] as const) {
     tokens[user] = await world.deployment.token(['--tenant', tenant, '--group', group, '--user', user])
   }
-  const body = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  await ok(owner.post('/api/v1/connections', body))
+  await connect(world, owner)
   await made('people', COLUMNS, ENDPOINTS, 'internal')
   await made('named', CLOSED, '  - type: lookup\n  - type: analytics\n', 'internal')
   await made('secret', COLUMNS, '  - type: lookup\n', 'confidential')

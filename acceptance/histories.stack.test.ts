@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 let world: World
 let developer: Client
@@ -15,9 +15,7 @@ before(async () => {
     INSERT INTO histories_people VALUES (1, 'one', 'n', 'a'), (2, '2', 'n', 'a'), (3, '3', 's', 'a')`)
   await world.createTenant(tenant)
   developer = await world.as(tenant, 'svc-developers', 'dora')
-  const config_encrypted = loginOf(world.deployment)
-  const connection = { name: 'db', connector_type: 'postgresql', config_encrypted }
-  assert.equal((await developer.post('/api/v1/connections', connection)).status, 201)
+  await connect(world, developer)
 })
 
 // A sync makes every product of its source anew: those of the tests before would be made in each.

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { runSluice } from './sluice-command.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const HIDDEN = 'pii.identifier'
 const ID = '  - { name: id, type: integer, role: identity, nullable: false }\n'
@@ -85,8 +85,7 @@ before(async () => {
   cleared = await world.as(tenant, 'svc-viewers', 'clara')
   viewer = await world.as(tenant, 'svc-viewers', 'vito')
   foreigner = await world.as(world.tenants[1], 'svc-developers', 'olga')
-  const connection = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  await ok(owner.post('/api/v1/connections', connection))
+  await connect(world, owner)
   for (const [name, content] of Object.entries(PRODUCTS)) await make(owner, name, content)
   const grant = { subject: { user: 'clara' }, may: 'unmask', classes: [HIDDEN] }
   for (const name of ['people', 'spending']) await ok(owner.post(`/api/v1/products/${name}/grants`, grant))

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Answer, type Client, type Json, manifests } from './client.ts'
-import { loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, openWorld, syncNow, type World } from './world.ts'
 
 /** Of columns: each is one of a table, and each is its key, its cursor and what it is filtered and checked by. */
 const NAMES = [
@@ -53,8 +53,7 @@ before(async () => {
   const [tenant] = world.tenants
   await world.createTenant(tenant)
   dora = await world.as(tenant, 'svc-developers', 'dora')
-  const body = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  assert.equal((await dora.post('/api/v1/connections', body)).status, 201)
+  await connect(world, dora)
   const texts = NAMES.map((name) => `${quoted(name)} text NOT NULL DEFAULT 'v'`).join(', ')
   const many = Array.from({ length: 1500 }, (_, at) => `c${at} integer`).join(', ')
   await world.source.query(`CREATE SCHEMA a; CREATE SCHEMA "S ""q"; CREATE SCHEMA "ünï q"; CREATE SCHEMA "d.ot"; CREATE SCHEMA d;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const ACCOUNTS = 200
 
@@ -18,8 +18,7 @@ before(async () => {
   const [tenant] = world.tenants
   await world.createTenant(tenant)
   dora = await world.as(tenant, 'svc-developers', 'dora')
-  const body = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  assert.equal((await dora.post('/api/v1/connections', body)).status, 201)
+  await connect(world, dora)
   const made = manifests('public.debits', {
     columns: `  - { name: id, type: integer, role: identity, nullable: false }
   - { name: balance, type: long }

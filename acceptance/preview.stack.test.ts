@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { until } from '../test/until.ts'
 import { type Answer, Client, type Json, manifests, ok } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { gatherPeople } from './people.ts'
+import { deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 /** In every address, and in nothing else. */
 const PLAIN = '@preview.test'
@@ -28,15 +29,10 @@ before(async () => {
     INSERT INTO preview_people SELECT i, 'p' || i || '${PLAIN}', 'city ' || i % 3 FROM generate_series(1, 30) i;
     CREATE TABLE preview_orders (id integer PRIMARY KEY, total integer);
     INSERT INTO preview_orders SELECT i, i FROM generate_series(1, 12000) i`)
-  await world.createTenant(tenant, 'enterprise')
+  ;({ owner, colleague, viewer } = await gatherPeople(world, tenant, 'enterprise'))
   await world.createTenant(other)
   admin = world.admin
-  owner = await world.as(tenant, 'svc-developers', 'dora')
   author = await world.as(tenant, 'svc-developers', 'ada')
-  colleague = await world.as(tenant, 'svc-developers', 'carl')
-  viewer = await world.as(tenant, 'svc-viewers', 'vito')
-  const config_encrypted = loginOf(world.deployment)
-  await ok(owner.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
   await ok(owner.post('/api/v1/connections/db/grants', { subject: { user: 'ada' } }))
   await register('people')
   await deployVersion(author, 'crm.people', '1.0.0', draftOf('people'))
@@ -374,18 +370,18 @@ describe('a preview', () => {
   it('of a restricted product as an input is read on record', async () => {
     const { id } = await register('sealed')
     await deployVersion(author, 'crm.sealed', '1.0.0', draftOf('sealed', { product: 'classification: restricted\n' }))
-    await ok(owner.post('/api/v1/products/crm.sealed/grants', { subject: { user: 'carl' }, may: 'read' }))
+    await ok(owner.post('/api/v1/products/crm.sealed/grants', { subject: { user: 'colleague' }, may: 'read' }))
     await syncNow(owner)
     await register('kept', colleague)
     const inputs = '  - { name: source, product: crm.sealed }\n'
-    const product = 'classification: restricted\naccess: { users: [carl] }\n'
+    const product = 'classification: restricted\naccess: { users: [colleague] }\n'
     const { row_count: count } = await shown(colleague, 'kept', { inputs, product, isAggregate: true })
     assert.equal(count, 10)
     const { data } = await ok(owner.get('/api/v1/audit?limit=3'))
     const records = data.map(({ actor, action, object }: Json) => [actor.subject, action, object.id === id])
     assert.deepEqual(records.slice(0, 2), [
-      ['carl', 'product.preview', false],
-      ['carl', 'read.preview', true],
+      ['colleague', 'product.preview', false],
+      ['colleague', 'read.preview', true],
     ])
   })
 })

@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import { parse } from 'yaml'
 import { type Client, type Json, ok } from './client.ts'
 import { type Ended, runSluice } from './sluice-command.ts'
-import { loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, openWorld, syncNow, type World } from './world.ts'
 
 let world: World
 let developer: Client
@@ -36,8 +36,7 @@ Name" text, "select" text,
   await world.createTenant(tenant, 'enterprise')
   token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'])
   developer = await world.as(tenant, 'svc-developers', 'dora')
-  const config_encrypted = loginOf(world.deployment)
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted }))
+  await connect(world, developer)
 })
 
 after(async () => {

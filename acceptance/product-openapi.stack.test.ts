@@ -9,7 +9,7 @@ import { Compile } from 'typebox/compile'
 import { installed, runTool } from '../stack/cache.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { runSluice } from './sluice-command.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const VALIDATOR = '0.9.0'
 const SCHEMATHESIS = '4.32.5'
@@ -106,8 +106,7 @@ before(async () => {
   }
   clients.set('anonymous', new Client(world.deployment.url, null))
   owner = as('dora')
-  const body = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  await ok(owner.post('/api/v1/connections', body))
+  await connect(world, owner)
   await made('people', 'people', COLUMNS, ENDPOINTS, 'internal')
   await made('kept', 'people', COLUMNS, HISTORY, 'internal')
   await made('secret', 'people', COLUMNS, '  - type: lookup\n', 'confidential')

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests, ok } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { gatherPeople, THINGS } from './people.ts'
+import { deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const HIDDEN = 'pii.identifier'
 const ID = '  - { name: id, type: integer, role: identity, nullable: false }\n'
@@ -109,21 +110,10 @@ const BOTH: Files = {
 before(async () => {
   world = await openWorld()
   tenant = world.tenants[0]
-  await world.source.query(`CREATE TABLE things (id integer PRIMARY KEY, kind text, size integer, secret text);
-    INSERT INTO things SELECT i, CASE WHEN i % 3 = 0 THEN 'small' ELSE 'large' END, i, 'hidden-' || i FROM generate_series(1, 12) i;
+  await world.source.query(`${THINGS}
     CREATE TABLE others (id integer PRIMARY KEY, note text); INSERT INTO others VALUES (3, 'three'), (6, 'six')`)
-  await world.createTenant(tenant)
-  owner = await world.as(tenant, 'svc-developers', 'owner')
-  colleague = await world.as(tenant, 'svc-developers', 'colleague')
+  ;({ owner, colleague, viewer } = await gatherPeople(world, tenant))
   cleared = await world.as(tenant, 'svc-developers', 'cleared')
-  viewer = await world.as(tenant, 'svc-viewers', 'vito')
-  await ok(
-    owner.post('/api/v1/connections', {
-      name: 'db',
-      connector_type: 'postgresql',
-      config_encrypted: loginOf(world.deployment),
-    }),
-  )
   await make(owner, 'base', BASE)
   await make(colleague, 'small', SMALL)
   await make(colleague, 'kinds', KINDS)

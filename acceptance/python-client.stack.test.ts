@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { installed, runTool } from '../stack/cache.ts'
 import { type Client, type Json, manifests, ok } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const PROJECT = join(ROOT, 'clients/python')
@@ -61,8 +61,7 @@ before(async () => {
     ['vito', 'svc-viewers'],
   ] as const)
     tokens[user] = await world.deployment.token(['--tenant', tenant, '--group', group, '--user', user])
-  const body = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  await ok(owner.post('/api/v1/connections', body))
+  await connect(world, owner)
   await ok(owner.post('/api/v1/products', { name: 'people', namespace: 'crm', archetype: 'source_aligned' }))
   await deployVersion(owner, 'crm.people', '1.0.0', filesOf(COLUMNS))
   await syncNow(owner)

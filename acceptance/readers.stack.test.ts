@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import { until } from '../test/until.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { Receiver } from './webhook-receiver.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const LEVELS = ['public', 'internal', 'confidential', 'restricted'] as const
 type Level = (typeof LEVELS)[number]
@@ -101,8 +101,7 @@ before(async () => {
   await world.createTenant(other)
   await gather(own, other)
   const owner = as('owner')
-  const wanted = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  await ok(owner.post('/api/v1/connections', wanted))
+  await connect(world, owner)
   await ok(owner.post('/api/v1/connections/db/grants', { subject: { user: 'author' } }))
   for (const level of LEVELS) await deploy(level)
   await makeKeys()

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
 import { runSluice } from './sluice-command.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const HEAD = 'apiVersion: svc/v1\nkind: Quality\n'
 const RULES = (limit: number) => `${HEAD}checks:
@@ -33,8 +33,7 @@ before(async () => {
     INSERT INTO using_them VALUES (1, NULL, 'c0'), (2, NULL, 'elsewhere'), (30, 'x@s.test', 'c1')`)
   developer = await world.as(tenant, 'svc-developers', 'dora')
   viewer = await world.as(tenant, 'svc-viewers', 'vera')
-  const login = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  assert.equal((await developer.post('/api/v1/connections', login)).status, 201)
+  await connect(world, developer)
   for (const name of ['people', 'guests']) {
     const wanted = { name, namespace: 'crm', archetype: 'source_aligned', description: '' }
     assert.equal((await developer.post('/api/v1/products', wanted)).status, 201)

@@ -8,7 +8,7 @@ import { Random } from '../conformance-tests/random.ts'
 import { until } from '../test/until.ts'
 import { type Answer, Client, type Json, manifests, ok } from './client.ts'
 import { runSluice } from './sluice-command.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 const PLAIN = '@training.test'
 const DAY_MS = 86_400_000
@@ -111,13 +111,8 @@ before(async () => {
   owner = await world.as(own, 'svc-developers', 'dora')
   viewer = await world.as(own, 'svc-viewers', 'vito')
   foreigner = await world.as(other, 'svc-developers', 'olga')
-  for (const [client, name] of [
-    [owner, 'db'],
-    [foreigner, 'db'],
-  ] as const) {
-    const config_encrypted = loginOf(world.deployment)
-    await ok(client.post('/api/v1/connections', { name, connector_type: 'postgresql', config_encrypted }))
-  }
+  await connect(world, owner)
+  await connect(world, foreigner)
   await made(owner, 'visits', 'visits', VISITS)
   await made(owner, 'rates', 'rates', RATES)
   await made(owner, 'marks', 'marks', MARKS)

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
-import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
+import { connect, deployVersion, openWorld, syncNow, type World } from './world.ts'
 
 /** What stands in the source, and how every door spells it. A number is one in JSON, too. */
 type Told = readonly [source: string, told: string | number | boolean]
@@ -210,8 +210,7 @@ before(async () => {
   const [tenant] = world.tenants
   await world.createTenant(tenant)
   dora = await world.as(tenant, 'svc-developers', 'dora')
-  const body = { name: 'db', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
-  assert.equal((await dora.post('/api/v1/connections', body)).status, 201)
+  await connect(world, dora)
   const columns = [
     { column: 'id', type: 'integer', more: ', role: identity, nullable: false' },
     ...TRIED.map(({ column, type }) => ({ column, type, more: '' })),

@@ -69,19 +69,26 @@ export function loginOf({ source }: Deployment, change: Readonly<Record<string, 
   return JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer', ...change })
 }
 
+/** Makes the connection `db` to the source; `change`: other settings than those of the deployment. */
+export async function connect(
+  world: World,
+  client: Client,
+  change: Readonly<Record<string, unknown>> = {},
+): Promise<Json> {
+  const config_encrypted = loginOf(world.deployment, change)
+  const wanted = { name: 'db', connector_type: 'postgresql', config_encrypted }
+  const { status, body } = await client.post('/api/v1/connections', wanted)
+  assert.equal(status, 201, JSON.stringify(body))
+  return body
+}
+
 /** A connection `db`, a product `crm.people` on the table, deployed as 1.0.0 and synced. Returns the product. */
 export async function onboardPeople(
   world: World,
   client: Client,
   files: Readonly<Record<string, string>>,
 ): Promise<Json> {
-  const config_encrypted = loginOf(world.deployment)
-  const connection = await client.post('/api/v1/connections', {
-    name: 'db',
-    connector_type: 'postgresql',
-    config_encrypted,
-  })
-  assert.equal(connection.status, 201, JSON.stringify(connection.body))
+  await connect(world, client)
   const wanted = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
   const { body: product } = await client.post('/api/v1/products', wanted)
   await deployVersion(client, product.id, '1.0.0', files)

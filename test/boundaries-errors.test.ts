@@ -7,7 +7,8 @@ import { sourceFiles } from './sources.ts'
 const CERTIFIED = /^plugins\/(?!connectors)|^examples\/plugins/
 /** It is said above the function there. */
 const SAID_ABOVE = ['stack/run.ts']
-const FOLDERS = '{runtime/src,engine,iceberg,plugins,packaging,docs,stack,prove,bench,deploy,examples,test,acceptance}'
+const FOLDERS =
+  '{sdk,runtime/src,engine,iceberg,plugins,conformance-tests,packaging,docs,stack,prove,bench,deploy,examples,test,acceptance}'
 const isTest = (path: string) => /\.(test|fixture|conformance)\.ts$|test-?(data|server|ing)\.ts$/.test(path)
 
 /** Becomes nothing, in any of the forms that are written here; a block with a comment in it has its reason. */

@@ -129,8 +129,9 @@ describe('imports', () => {
     assert.deepEqual(found, [])
   })
 
-  test('what ARCHITECTURE.md says to look at is there', () => {
-    const text = readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8')
+  test('what ARCHITECTURE.md and where-to-look.md say to look at is there', () => {
+    const pages = ['ARCHITECTURE.md', 'docs/where-to-look.md']
+    const text = pages.map((page) => readFileSync(join(ROOT, page), 'utf8')).join('\n')
     const named = text.split('\n').flatMap((line) => (line.startsWith('|') ? [...line.matchAll(/`([\w./*-]+)`/g)] : []))
     const paths = named.map((match) => match[1] as string).filter((name) => /[/]|\.(ts|yml)$/.test(name))
     // A name of its own after a folder's is of that folder, and is looked for everywhere.
@@ -143,9 +144,61 @@ describe('imports', () => {
     )
   })
 
+  test('beside the folders of the runtime stands only what starts it, and what every stage may know', () => {
+    const beside = sourceFiles([`${RUNTIME}*.ts`]).map(({ path }) => path.slice(RUNTIME.length))
+    const expected = ['container.ts', 'main.ts', ...EVERYWHERE].sort()
+    assert.deepEqual(
+      beside.filter((name) => !isTest(name)),
+      expected,
+    )
+  })
+
+  /**
+   * What it may have from there: types, tables of words, functions that ask nothing, and the one by which an operation keeps
+   * its answer in its own transaction.
+   */
+  const ASKS_NOTHING = ['isId', 'lostIn', 'recordAnswer']
+
+  test('http asks the registry nothing: an operation stands between them', () => {
+    const found = sourceFiles([`${RUNTIME}http/**/*.ts`])
+      .filter(({ path }) => !isTest(path))
+      .flatMap(({ path, text }) =>
+        [...text.matchAll(/^import \{([^}]*)\} from '[./]+registry\/[^']+'$/gm)].flatMap((match) =>
+          (match[1] as string)
+            .split(',')
+            .map((name) => name.trim())
+            .filter((name) => /^[a-z]/.test(name) && !name.startsWith('type ') && !ASKS_NOTHING.includes(name))
+            .map((name) => `${path} imports ${name}`),
+        ),
+      )
+    assert.deepEqual(found, [])
+  })
+
+  test('a file that only re-exports is an entry of its package', () => {
+    const EXPORTED = /export\s+(?:type\s+)?(?:\*|\{[^}]*\})(?:\s+as\s+\w+)?\s+from\s+'[^']+'/g
+    const isOnly = (text: string) =>
+      text
+        .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
+        .replace(EXPORTED, '')
+        .trim() === ''
+    const entries = globSync(['*/package.json', 'plugins/*/package.json'], { cwd: ROOT }).flatMap((file) => {
+      const { exports = {} } = JSON.parse(readFileSync(join(ROOT, file), 'utf8')) as {
+        readonly exports?: Readonly<Record<string, string>>
+      }
+      return Object.values(exports).map((to) => posix.join(posix.dirname(file), to))
+    })
+    const folders = '{sdk,engine,iceberg,plugins,conformance-tests,runtime/src}'
+    const only = sourceFiles([`${folders}/**/*.ts`]).filter(({ text }) => isOnly(text))
+    assert.ok(only.length > 3, 'the entries of packages are not seen')
+    assert.deepEqual(
+      only.map(({ path }) => path).filter((path) => !entries.includes(path)),
+      [],
+    )
+  })
+
   test('only container.ts and the tokens know the dependency container', () => {
     const knowing = sourceFiles([`${RUNTIME}**/*.ts`]).filter((file) => packagesOf(file).includes('tsyringe'))
-    const allowed = ['container.ts', 'assembly/tokens.ts', 'jobs.ts'].map((name) => RUNTIME + name)
+    const allowed = ['container.ts', 'assembly/tokens.ts', 'assembly/run-worker.ts'].map((name) => RUNTIME + name)
     assert.deepEqual(
       knowing.map((file) => file.path).filter((path) => !allowed.includes(path)),
       [],

@@ -23,9 +23,11 @@ export const concurrencyChecks: readonly Check[] = [
         upserts: [...dataset.content.values()],
         commit: { previousEpoch: 7, epoch: 9 },
       })
+      // It was to be refused: what it said of that is looked at.
       await context.store.write(dataset.target, gap.changes, gap.commit).catch(() => undefined)
       context.host.crashAt(0)
       const next = await dataset.prepare({ mode: 'full', upserts: [...dataset.content.values()] })
+      // It was to be cut off: what it said before is looked at.
       await context.store.write(dataset.target, next.changes, next.commit).catch(() => undefined)
       await context.reopen()
       const text = context.logger.text()

@@ -143,6 +143,7 @@ export const historyChecks: readonly Check[] = [
       const upserts = [changed(SIMPLE, row, { name: 'crashed over' })]
       const write = await dataset.prepare({ mode: 'delta', upserts })
       context.host.crashAt(1)
+      // It was to be cut off.
       await context.store.write(dataset.target, write.changes, write.commit).catch(() => undefined)
       await context.reopen()
       await dataset.apply(write)

@@ -106,6 +106,7 @@ export const logNearChecks: readonly ConnectorCheck[] = [
     name: 'discover-pages-over-near-names',
     level: 'core',
     async run(context) {
+      // A source that has no such names has fewer to show.
       for (const name of NEAR_TABLES) await context.table({ name }).catch(() => undefined)
       const { connector } = await context.open()
       const signal = callDeadline()

@@ -207,6 +207,7 @@ export const isolationSaboteurs: readonly Saboteur[] = [
     async write(target, changes, commit) {
       const receipt = await store.write(target, changes, commit)
       if (target.variant === 'clear' && commit.epoch > 1) {
+        // Where the store refuses it, there is nothing to find.
         await store
           .write({ ...target, variant: 'masked' }, changes, { ...commit, previousEpoch: null })
           .catch(() => undefined)

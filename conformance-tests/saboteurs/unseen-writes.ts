@@ -201,6 +201,7 @@ export const laterWriteSaboteurs: readonly Saboteur[] = [
   }),
   saboteur('answers for an epoch it has before it looks at the token', [162], (store) => ({
     async write(target, changes, commit) {
+      // A store that cannot tell has no epoch.
       const applied = await store.recover?.(target).catch(() => null)
       if (applied?.epoch !== commit.epoch) return store.write(target, changes, commit)
       return { epoch: commit.epoch, outcome: 'already_applied', upserted: 0, deleted: 0 }

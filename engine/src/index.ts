@@ -17,6 +17,7 @@ export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage/li
 export type { StorageRoom } from './room-watch.ts'
 export { rowsOf } from './rows.ts'
 export {
+  BEYOND_LONG,
   copyToFile,
   FILE_COLUMN,
   fileCell,
@@ -30,7 +31,8 @@ export {
   sqlType,
 } from './sql-text.ts'
 export type { PoolLimits, PoolLoad } from './walls/child-pool.ts'
+export { codeFolder } from './walls/code-folder.ts'
 export { kernelWalls } from './walls/kernel-walls.ts'
-export { bundleProgram, codeFolder } from './walls/program-bundle.ts'
+export { bundleProgram } from './walls/program-bundle.ts'
 export { NEEDED_WALLS, WALL_NAMES, type Wall, type WallName } from './walls/walls.ts'
 export { lostValues } from './written-losses.ts'

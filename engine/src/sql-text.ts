@@ -15,6 +15,9 @@ export function quoteTable(name: readonly string[]): string {
   return name.map(quoteName).join('.')
 }
 
+/** The least whole number that a `long` has no room for; of those below zero, its negative is the last that fits. */
+export const BEYOND_LONG = 2n ** 63n
+
 const SQL_TYPES: Readonly<Record<string, string>> = {
   string: 'VARCHAR',
   boolean: 'BOOLEAN',

@@ -1,3 +1,4 @@
+/** The tables of a lake behind one door: all that others ask of it, each method a call of the file that does it. */
 import { SluiceError } from '@sluice/sdk'
 import type { Catalog } from './catalog.ts'
 import { type Changes, describeChanges } from './changes.ts'

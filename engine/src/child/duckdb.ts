@@ -1,6 +1,7 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBPreparedStatement } from '@duckdb/node-api'
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js'
 import { SluiceError, type Value } from '@sluice/sdk'
+import { BEYOND_LONG } from '../sql-text.ts'
 import { resultTypeName } from './result-type.ts'
 
 /**
@@ -79,8 +80,6 @@ export async function execute(
   }
 }
 
-const MAX_LONG = 2n ** 63n
-
 function bindValue(statement: DuckDBPreparedStatement, index: number, value: Value): void {
   if (value === null) statement.bindNull(index)
   else if (typeof value === 'boolean') statement.bindBoolean(index, value)
@@ -92,6 +91,6 @@ function bindValue(statement: DuckDBPreparedStatement, index: number, value: Val
 }
 
 function bindInteger(statement: DuckDBPreparedStatement, index: number, value: bigint): void {
-  if (value >= -MAX_LONG && value < MAX_LONG) statement.bindBigInt(index, value)
+  if (value >= -BEYOND_LONG && value < BEYOND_LONG) statement.bindBigInt(index, value)
   else statement.bindHugeInt(index, value)
 }

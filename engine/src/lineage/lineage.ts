@@ -1,11 +1,17 @@
-import { AGGREGATE_FUNCTIONS, ORDERED_AGGREGATES } from '../guard/functions.ts'
+/**
+ * Which columns of the base tables an output column is made of. Where the tree does not say it for certain, the answer
+ * is too large and never too small. One walk over a statement, clause by clause: what names mean is in
+ * `names-in-sight.ts`, what a relation is in `relation.ts`.
+ */
 import { foldName, type TreeNode } from '../guard/tree.ts'
+import { copiedAs, copiedBy, copiedColumn, meantBy, mergedNames, type Place, within } from './names-in-sight.ts'
 import {
   bothRows,
   type ComparableColumn,
   columnKey,
   everyRow,
   type Field,
+  fieldsByName,
   type LineageTable,
   type Named,
   NO_ROWS,
@@ -21,16 +27,21 @@ import {
   toColumns,
   told,
   union,
-  unknownColumns,
-  withoutKeys,
 } from './relation.ts'
+import {
+  asksForPlace,
+  columnRefsIn,
+  isAggregate,
+  isNamed,
+  makesColumns,
+  marksRows,
+  namedOnly,
+  nodesIn,
+  outputName,
+  relationNames,
+} from './tree-parts.ts'
 
 export type { ComparableColumn, LineageTable, SourceColumn } from './relation.ts'
-
-/**
- * Which columns of the base tables an output column is made of. Where the tree does not say it for certain, the answer
- * is too large and never too small: a name that could mean several columns means them all.
- */
 
 export interface ColumnLineage {
   readonly name: string
@@ -44,22 +55,8 @@ export interface ColumnLineage {
   readonly copied: SourceColumn | null
 }
 
-interface Place {
-  readonly ctes: ReadonlyMap<string, Relation>
-  /** Relations in sight: of this query and of those around it. */
-  readonly inSight: readonly Named[]
-  /** How many of them, the first ones, are of this query; none is told from the others where it is not said. */
-  readonly own?: number
-}
-
 /** Nested recursive queries are worked out again and again; past this the answer is everything. */
 const MAX_VISITS = 10_000
-
-/** Written like a column, and one where there is none of that name. */
-const CONSTANT_NAMES: ReadonlySet<string> = new Set([
-  ...['current_date', 'current_time', 'current_timestamp', 'localtime', 'localtimestamp'],
-  ...['current_user', 'current_role', 'session_user', 'user', 'current_schema', 'current_catalog'],
-])
 
 /**
  * The lineage of each output column of a guarded SELECT, in order; `columns` are the output's as the engine names
@@ -148,7 +145,7 @@ class LineageWalk {
     // Only UNION ALL leaves every row as it is; the others compare whole rows.
     const rows = bothRows(left.rows, right.rows, surely(isUnion && node.setop_all === true ? NONE : all))
     if (node.setop_type === 'UNION_BY_NAME' || !left.fields || left.fields.length !== right.fields?.length) {
-      return { fields: this.#byName(left, right), all, rows }
+      return { fields: fieldsByName(left, right), all, rows }
     }
     const fields = left.fields.map((field, index) => {
       const other = isUnion ? right.fields?.[index] : field
@@ -156,17 +153,6 @@ class LineageWalk {
       return { name: field.name, sources: union(field.sources, other?.sources), copied }
     })
     return { fields, all, rows }
-  }
-
-  #byName(left: Relation, right: Relation): readonly Field[] | null {
-    if (!left.fields || !right.fields) return null
-    const merged = new Map<string, Field>()
-    for (const field of [...left.fields, ...right.fields]) {
-      const key = foldName(field.name)
-      const known = merged.get(key)
-      merged.set(key, known ? { name: known.name, sources: union(known.sources, field.sources) } : field)
-    }
-    return [...merged.values()]
   }
 
   #select(node: TreeNode, place: Place): Relation {
@@ -195,7 +181,7 @@ class LineageWalk {
   /** A number means a column of the list. */
   #groupKey(key: TreeNode, fields: readonly Field[] | null, listed: Sources, place: Place): RowSources {
     if (key.class === 'COLUMN_REF') {
-      const copied = this.#copied(key.column_names as readonly string[], place)
+      const copied = copiedColumn(key.column_names as readonly string[], place)
       return this.#group(copied, this.#sourcesOf(key, place))
     }
     if (key.class !== 'CONSTANT') return surely(this.#sourcesOf(key, place))
@@ -215,7 +201,7 @@ class LineageWalk {
       return bothRows(...(node.children as readonly TreeNode[]).map((part) => this.#condition(part, place)))
     }
     if (node.type === 'COMPARE_EQUAL') {
-      const order = this.#compared(this.#copiedBy(node.left, place), this.#copiedBy(node.right, place))
+      const order = this.#compared(copiedBy(node.left, place), copiedBy(node.right, place))
       if (order !== null) return { ...NO_ROWS, order }
     }
     if (node.type === 'OPERATOR_NOT') {
@@ -233,7 +219,7 @@ class LineageWalk {
     if (!isMember) return { ...rows, sure: union(rows.sure, rows.grouped), grouped: NONE }
     const [field, ...others] = fields ?? []
     if (field === undefined || others.length > 0) return null
-    const order = this.#compared(this.#copiedBy(node.child, place), field.copied)
+    const order = this.#compared(copiedBy(node.child, place), field.copied)
     return order === null ? null : { sure: union(rows.sure, rows.grouped), grouped: NONE, order }
   }
 
@@ -241,19 +227,6 @@ class LineageWalk {
     if (left === undefined || right === undefined) return null
     const as = this.#comparable.get(left)
     return as !== undefined && as === this.#comparable.get(right) ? new Set([left, right]) : null
-  }
-
-  #copiedBy(node: unknown, place: Place): string | undefined {
-    const { class: kind, column_names: names } = (node ?? {}) as TreeNode
-    return kind === 'COLUMN_REF' ? this.#copied(names as readonly string[], place) : undefined
-  }
-
-  /** The one column that a name means for sure, and whose values it therefore stands for. */
-  #copied(parts: readonly string[], place: Place): string | undefined {
-    const { inSight, own = inSight.length } = place
-    const inner = copiesNamed(parts, inSight.slice(0, own))
-    const found = inner === null || inner.size > 0 ? inner : copiesNamed(parts, inSight.slice(own))
-    return found?.size === 1 ? [...found][0] : undefined
   }
 
   /** Later items may name earlier ones. `plain` are the columns that no aggregate makes. */
@@ -269,24 +242,14 @@ class LineageWalk {
       const earlier: Named = { names: [], relation: { fields: [...fields], all: NONE, rows: NO_ROWS } }
       const wide = within(place, [earlier])
       const expanded = item.class === 'STAR' ? this.#star(item, from, wide) : null
-      known &&= expanded !== null || !this.#makesColumns(item)
+      known &&= expanded !== null || !makesColumns(item)
       const sources = () => this.#sourcesOf(item, wide)
-      const made = expanded ?? [{ name: outputName(item), sources: sources(), copied: this.#copiedBy(item, wide) }]
+      const made = expanded ?? [{ name: outputName(item), sources: sources(), copied: copiedBy(item, wide) }]
       fields.push(...made)
       if (nodesIn(item, isAggregate).length === 0) plain.push(...made)
     }
     const all = union(...fields.map((field) => field.sources))
     return { fields: known ? fields : null, all, plain: known ? plain : null }
-  }
-
-  /** True for expressions that become several columns: COLUMNS(…) anywhere, unnest of a struct. */
-  #makesColumns(node: unknown): boolean {
-    if (Array.isArray(node)) return node.some((item) => this.#makesColumns(item))
-    if (typeof node !== 'object' || node === null) return false
-    const { class: kind, function_name: name } = node as TreeNode
-    if (kind === 'STAR' || (kind === 'FUNCTION' && foldName(String(name)) === 'unnest')) return true
-    if (kind === 'SUBQUERY') return false
-    return Object.values(node).some((field) => this.#makesColumns(field))
   }
 
   /** The columns of `*` or `t.*`; null where they cannot be told. */
@@ -332,7 +295,7 @@ class LineageWalk {
     const isPlain = node.ref_type === 'REGULAR'
     const keys = (node.using_columns as readonly string[]).map((name) => {
       const order = isPlain ? this.#compared(copiedAs(name, left.named), copiedAs(name, right.named)) : null
-      return order === null ? surely(this.#named([name], inSight)) : { ...NO_ROWS, order }
+      return order === null ? surely(meantBy([name], inSight)) : { ...NO_ROWS, order }
     })
     const natural = node.ref_type === 'NATURAL' ? sides.map(({ relation }) => relation.all) : []
     const condition = node.condition === null ? NO_ROWS : this.#condition(node.condition as TreeNode, inSight)
@@ -342,12 +305,7 @@ class LineageWalk {
     const merges = (node.using_columns as unknown[]).length > 0 || node.ref_type === 'NATURAL'
     const onlyLeft = node.join_type === 'SEMI' || node.join_type === 'ANTI'
     if (onlyLeft) return { named: left.named, rows }
-    return { named: merges ? mergedNames(left.named, right.named, node, inSight, this) : sides, rows }
-  }
-
-  /** For USING: the sources of a key are those of both sides. */
-  keySources(name: string, place: Place): Sources {
-    return this.#named([name], place)
+    return { named: merges ? mergedNames(left.named, right.named, node, inSight) : sides, rows }
   }
 
   #relation(node: TreeNode, place: Place): Relation {
@@ -416,7 +374,7 @@ class LineageWalk {
     if (typeof node !== 'object' || node === null) return NONE
     if (Array.isArray(node)) return union(...node.map((item) => this.#sourcesOf(item, place)))
     const { class: kind } = node as TreeNode
-    if (kind === 'COLUMN_REF') return this.#named((node as TreeNode).column_names as readonly string[], place)
+    if (kind === 'COLUMN_REF') return meantBy((node as TreeNode).column_names as readonly string[], place)
     if (kind === 'STAR' || kind === 'POSITIONAL_REFERENCE') {
       return union(...place.inSight.map(({ relation }) => relation.all), this.#sourcesOf(Object.values(node), place))
     }
@@ -430,7 +388,7 @@ class LineageWalk {
 
   #isComparedToNull({ type, children }: TreeNode, place: Place): boolean {
     if (type !== 'OPERATOR_IS_NULL' && type !== 'OPERATOR_IS_NOT_NULL') return false
-    return this.#comparable.has(this.#copiedBy((children as readonly TreeNode[])[0], place) ?? '')
+    return this.#comparable.has(copiedBy((children as readonly TreeNode[])[0], place) ?? '')
   }
 
   /** Its parameters are of the list that stands beside it. `a -> 'b'` may also be an operator upon a column. */
@@ -441,52 +399,10 @@ class LineageWalk {
     return union(...Object.values(node).map((field) => this.#sourcesOf(field, inner)))
   }
 
-  /**
-   * All columns in sight that the parts of a dotted name could mean: `a`, `t.a`, `s.t.a`, or a member of one. All there
-   * are, where it could mean none: the engine knows it by a name that is not known here.
-   */
-  #named(parts: readonly string[], place: Place): Sources {
-    const folded = new Set(parts.map(foldName))
-    const found = new Set<string>()
-    let isKnown = parts.length === 1 && CONSTANT_NAMES.has([...folded][0] ?? '')
-    for (const { names, relation } of place.inSight) {
-      const fields = relation.fields?.filter((field) => folded.has(foldName(field.name)))
-      // A relation whose columns cannot be told, or a whole row by its table's name.
-      const isWhole = !fields || isRow(folded, names)
-      for (const source of isWhole ? relation.all : NONE) found.add(source)
-      for (const field of fields ?? []) for (const source of field.sources) found.add(source)
-      isKnown ||= isWhole || fields.length > 0
-    }
-    return isKnown ? found : union(...place.inSight.map(({ relation }) => relation.all))
-  }
-
   #everything(): Relation {
     const all = union(...this.#tables.map(({ relation }) => relation.all))
     return { fields: null, all, rows: surely(all) }
   }
-}
-
-/** With relations of its own more. */
-function within(place: Place, named: readonly Named[]): Place {
-  const { inSight, own } = place
-  return { ...place, inSight: [...named, ...inSight], ...(own === undefined ? {} : { own: own + named.length }) }
-}
-
-/** What the columns are copies of that a name could mean; null where it could mean anything. */
-function copiesNamed(parts: readonly string[], named: readonly Named[]): ReadonlySet<string | undefined> | null {
-  const [first = '', second] = parts.map(foldName)
-  if (parts.length > 2 || named.some(({ relation }) => relation.fields === null)) return null
-  const found = new Set<string | undefined>()
-  for (const { names, relation } of named) {
-    for (const field of relation.fields ?? []) {
-      const name = foldName(field.name)
-      // A member of the column, or the column of a table of that name.
-      if (second !== undefined && name === first) return null
-      const isMeant = second === undefined ? name === first : name === second && foldName(names.at(-1) ?? '') === first
-      if (isMeant) found.add(field.copied)
-    }
-  }
-  return found
 }
 
 interface From {
@@ -497,109 +413,4 @@ interface From {
 /** Rows of which some are chosen by their place. */
 function placed(rows: RowSources): RowSources {
   return { ...rows, sure: union(rows.sure, rows.order) }
-}
-
-/** What the one column of that name is a copy of. */
-function copiedAs(name: string, named: readonly Named[]): string | undefined {
-  if (named.some(({ relation }) => relation.fields === null)) return undefined
-  const found = named.flatMap(({ relation }) =>
-    (relation.fields ?? []).filter((field) => foldName(field.name) === foldName(name)),
-  )
-  return found.length === 1 ? found[0]?.copied : undefined
-}
-
-function mergedNames(
-  left: readonly Named[],
-  right: readonly Named[],
-  node: TreeNode,
-  place: Place,
-  walk: LineageWalk,
-): readonly Named[] {
-  const keys = new Set((node.using_columns as readonly string[]).map(foldName))
-  if (node.ref_type === 'NATURAL') return unknownColumns([...left, ...right])
-  // Of other joins the key may be the right side's.
-  const isKept = node.join_type === 'INNER' || node.join_type === 'LEFT'
-  const widened = left.map((named) => ({ ...named, relation: widenKeys(named.relation, keys, isKept, place, walk) }))
-  const narrowed = right.map((named) => ({ ...named, relation: withoutKeys(named.relation, keys) }))
-  return [...widened, ...narrowed]
-}
-
-const UNLIKE = { copied: undefined } as const
-
-function widenKeys(
-  relation: Relation,
-  keys: ReadonlySet<string>,
-  isKept: boolean,
-  place: Place,
-  walk: LineageWalk,
-): Relation {
-  if (!relation.fields) return relation
-  const fields = relation.fields.map((field) =>
-    keys.has(foldName(field.name))
-      ? { ...field, sources: union(field.sources, walk.keySources(field.name, place)), ...(isKept ? {} : UNLIKE) }
-      : field,
-  )
-  return { ...relation, fields, all: union(relation.all, ...fields.map((field) => field.sources)) }
-}
-
-function relationNames(node: TreeNode): readonly string[] {
-  if (node.alias !== '' && node.alias !== undefined) return [String(node.alias)]
-  if (node.type !== 'BASE_TABLE') return []
-  return [String(node.schema_name), String(node.table_name)].filter((name) => name !== '')
-}
-
-/** By its own name, or by the one that the engine gives to subqueries without an alias: `unnamed_subquery2`. */
-function isRow(parts: ReadonlySet<string>, names: readonly string[]): boolean {
-  if (names.length === 0) return [...parts].every((part) => /^unnamed_subquery\d*$/.test(part))
-  const known = new Set(names.map(foldName))
-  return [...parts].every((part) => known.has(part))
-}
-
-function columnRefsIn(node: unknown): readonly (readonly string[])[] {
-  if (typeof node !== 'object' || node === null) return []
-  const { class: kind, column_names: names } = node as TreeNode
-  return kind === 'COLUMN_REF' ? [names as readonly string[]] : Object.values(node).flatMap(columnRefsIn)
-}
-
-/** The outermost nodes of a kind, those of inner queries left out. */
-function nodesIn(node: unknown, isWanted: (node: TreeNode) => boolean): readonly TreeNode[] {
-  if (typeof node !== 'object' || node === null) return []
-  if (isWanted(node as TreeNode)) return [node as TreeNode]
-  return (node as TreeNode).class === 'SUBQUERY' ? [] : Object.values(node).flatMap((one) => nodesIn(one, isWanted))
-}
-
-const SEVERAL_ROWS: ReadonlySet<string> = new Set(['unnest', 'generate_subscripts'])
-
-/** What is seen on other columns of its row, or on how many rows there are. */
-function marksRows(node: TreeNode): boolean {
-  return node.class === 'WINDOW' || (node.class === 'FUNCTION' && SEVERAL_ROWS.has(functionName(node)))
-}
-
-/** What depends on the order in which rows come. */
-function asksForPlace(node: TreeNode): boolean {
-  return node.class === 'WINDOW' || (node.class === 'FUNCTION' && ORDERED_AGGREGATES.has(functionName(node)))
-}
-
-function isAggregate(node: TreeNode): boolean {
-  return node.class === 'FUNCTION' && AGGREGATE_FUNCTIONS.has(functionName(node))
-}
-
-function functionName(node: TreeNode): string {
-  return foldName(String(node.function_name))
-}
-
-/** Not by its number, nor as one of all. */
-function isNamed(expression: TreeNode): boolean {
-  return expression.class !== 'CONSTANT' && expression.class !== 'STAR'
-}
-
-function outputName(item: TreeNode): string {
-  if (item.alias !== '') return String(item.alias)
-  return item.class === 'COLUMN_REF' ? String((item.column_names as readonly string[]).at(-1)) : ''
-}
-
-/** The items of a select list that other clauses can call by a name. */
-function namedOnly(fields: readonly Field[] | null, list: readonly TreeNode[]): readonly Field[] | null {
-  if (fields) return fields.filter((field) => field.name !== '')
-  return list.every((item) => item.alias === '') ? [] : null
 }

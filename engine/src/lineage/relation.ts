@@ -104,6 +104,18 @@ export function renamed(relation: Relation, aliases: readonly string[]): Relatio
   }
 }
 
+/** As UNION BY NAME has them; null where those of either side cannot be told. */
+export function fieldsByName(left: Relation, right: Relation): readonly Field[] | null {
+  if (!left.fields || !right.fields) return null
+  const merged = new Map<string, Field>()
+  for (const field of [...left.fields, ...right.fields]) {
+    const key = foldName(field.name)
+    const known = merged.get(key)
+    merged.set(key, known ? { name: known.name, sources: union(known.sources, field.sources) } : field)
+  }
+  return [...merged.values()]
+}
+
 export function union(...sets: readonly (Sources | undefined)[]): Sources {
   const filled = sets.filter((set): set is Sources => set !== undefined && set.size > 0)
   if (filled.length <= 1) return filled[0] ?? NONE

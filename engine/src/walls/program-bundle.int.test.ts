@@ -18,7 +18,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { bundleProgram, codeFolder, keptProgram } from './program-bundle.ts'
+import { codeFolder } from './code-folder.ts'
+import { bundleProgram, keptProgram } from './program-bundle.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
 after(() => rm(folder, { recursive: true, force: true }))

@@ -47,7 +47,8 @@ const SHA256 = 'x-amz-meta-sluice-sha256'
 /**
  * An S3-compatible object store; a bucket is a bucket there. Every write is proved: the server compares each part with
  * its MD5, and the object's length is asked for afterwards. Reads are compared with the SHA-256 that was written. Engine
- * processes have no network: they are lent copies, see `ObjectCache`.
+ * processes have no network: they are lent copies, see `ObjectCache`. One class, for how a place is addressed, an attempt is
+ * repeated and a write proved to be this one is the same in all that it does.
  */
 export class S3Store implements ObjectStore {
   readonly cache: ObjectCache

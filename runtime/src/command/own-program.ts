@@ -7,7 +7,8 @@ import { existsSync, rmSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { type BundleOptions, bundleProgram, keptProgram, ownFolder } from '@sluice/engine/program-bundle'
+import { ownFolder } from '@sluice/engine/code-folder'
+import { type BundleOptions, bundleProgram, keptProgram } from '@sluice/engine/program-bundle'
 
 /**
  * Plugins of others have errors and values of the very SDK that the runtime has, so it stays one. The next ones load native

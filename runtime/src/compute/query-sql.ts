@@ -1,5 +1,6 @@
 /** A reader's query as one statement for Trino, over the relations that this reader may see. */
 import { textLiteral } from '@sluice/analytics/trino/statements'
+import { BEYOND_LONG } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import { atSnapshot, type InputRelation, quoted, relation, type Source, withoutFilters } from './transform-sql.ts'
 import { blank, guardedTokens, type Token } from './trino-text.ts'
@@ -115,11 +116,9 @@ function literalOf(value: Parameter): string {
 /** Trino reads digits alone as a bigint, and has 38 of a decimal. */
 function wholeLiteral(value: bigint): string {
   const digits = String(value)
-  if (value > -MAX_LONG && value < MAX_LONG) return value < 0n ? `(${digits})` : digits
+  if (value > -BEYOND_LONG && value < BEYOND_LONG) return value < 0n ? `(${digits})` : digits
   return digits.replace('-', '').length > 38 ? `CAST('${digits}' AS double)` : `DECIMAL '${digits}'`
 }
-
-const MAX_LONG = 2n ** 63n
 
 const wordAt = (tokens: readonly Token[], at: number): string => tokens[at]?.text.toUpperCase() ?? ''
 

@@ -1,6 +1,7 @@
 /** A product's transform as one statement for Trino, and the rows that it gives as CSV. */
 
 import { selectedText, sqlType } from '@sluice/analytics/trino/statements'
+import { BEYOND_LONG } from '@sluice/engine'
 import type { Column, LogicalType } from '@sluice/sdk'
 import { type GivenColumn, lossIn } from './trino-casts.ts'
 import { guardedCondition, guardedQuery } from './trino-text.ts'
@@ -88,7 +89,7 @@ export const atSnapshot: Source = ({ catalog, schema, name, snapshotId }) => {
  * No filter gets behind a LIMIT to the table: where Trino tells which tables a statement reads it writes their filters,
  * too, and fails over those that it has no text for, as of bytes.
  */
-export const withoutFilters: Source = (table) => `(SELECT * FROM ${atSnapshot(table)} LIMIT ${2n ** 63n - 1n})`
+export const withoutFilters: Source = (table) => `(SELECT * FROM ${atSnapshot(table)} LIMIT ${BEYOND_LONG - 1n})`
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 

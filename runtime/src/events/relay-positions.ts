@@ -8,7 +8,7 @@ export interface RelayLease {
 }
 
 /** Null where another process has it. A process that has it takes it again, under the same token. */
-export async function takeRelay(
+export async function acquireRelay(
   db: Queryable,
   relay: string,
   owner: string,
@@ -31,7 +31,7 @@ export async function takeRelay(
 }
 
 /** So that another process need not wait for the end of the lease. */
-export async function giveRelayBack(db: Queryable, { relay, token }: RelayLease): Promise<void> {
+export async function releaseRelay(db: Queryable, { relay, token }: RelayLease): Promise<void> {
   const statement = 'update event_relays set lease_until = clock_timestamp() where name = $1 and token = $2'
   await change(db, 'giving the relay back', statement, [relay, token])
 }

@@ -11,12 +11,12 @@ import type { BusEvent, EventBus } from './bus.ts'
 import { type CloudEvent, type EventKind, topicName } from './envelope.ts'
 import { hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
 import {
+  acquireRelay,
   enlistTenants,
-  giveRelayBack,
   moveRelay,
   type RelayLease,
+  releaseRelay,
   type TenantPosition,
-  takeRelay,
   tenantsToRelay,
 } from './relay-positions.ts'
 import { runInRounds } from './rounds.ts'
@@ -61,7 +61,7 @@ export class EventRelay {
       },
       ended: async () => {
         // One that is not given back ends by itself.
-        if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+        if (this.#lease !== null) await releaseRelay(pool, this.#lease).catch(() => undefined)
       },
       signal: this.#stop.signal,
     })
@@ -78,7 +78,7 @@ export class EventRelay {
     const { pool, name, leaseMs } = this.#options
     let hasMore = true
     while (hasMore && !this.#stop.signal.aborted) {
-      this.#lease = await takeRelay(pool, name, this.#owner, leaseMs)
+      this.#lease = await acquireRelay(pool, name, this.#owner, leaseMs)
       if (this.#lease === null) return
       hasMore = false
       await enlistTenants(pool, name)
@@ -96,7 +96,7 @@ export class EventRelay {
     const last = events.at(-1)
     if (last === undefined) return false
     // Only who has it still may send: the lease is renewed before each batch, and outlasts the sending of one.
-    const renewed = await takeRelay(pool, name, this.#owner, leaseMs)
+    const renewed = await acquireRelay(pool, name, this.#owner, leaseMs)
     if (renewed?.token !== lease.token) return false
     await bus.publish(events.map(toBusEvent))
     const position = { tenant, sequence: Number(last.sequence) }

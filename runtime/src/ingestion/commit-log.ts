@@ -13,7 +13,7 @@ import { checkRun } from '../registry/run-claims.ts'
 import { saveTableProgress, tableProgress } from '../registry/run-progress.ts'
 import { type AppliedTable, applyLog } from './apply-log.ts'
 import type { SpooledTable } from './change-spool.ts'
-import type { IngestionDeps, IngestionRun } from './run-ingestion.ts'
+import type { IngestionDeps, IngestionRun } from './ingestion-run.ts'
 import type { ReadMode, SourceTable } from './source-tables.ts'
 
 export interface LogTable {

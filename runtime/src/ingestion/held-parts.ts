@@ -9,8 +9,8 @@ import { backOffMs } from '../jobs/back-off.ts'
 import { recordedError } from '../registry/deployments.ts'
 import { type Hold, holdsOf, settleHolds } from '../registry/follows.ts'
 import { checkRun } from '../registry/run-claims.ts'
+import type { IngestionRun } from './ingestion-run.ts'
 import type { Wave } from './make-wave.ts'
-import type { IngestionRun } from './run-ingestion.ts'
 import type { SourceTable } from './source-tables.ts'
 
 const BACK_OFF = { firstMs: 10_000, lastMs: 3_600_000 } as const

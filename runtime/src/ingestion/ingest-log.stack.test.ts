@@ -32,7 +32,8 @@ import { claimRun, finishRun } from '../registry/run-claims.ts'
 import { lastReads, runLog } from '../registry/run-progress.ts'
 import { enqueueRun } from '../registry/runs.ts'
 import { ANN, tenantWithKeys } from '../registry/testing.ts'
-import { type IngestionDeps, runIngestion } from './run-ingestion.ts'
+import type { IngestionDeps } from './ingestion-run.ts'
+import { runIngestion } from './run-ingestion.ts'
 
 const TENANT = 'acme'
 const COLUMNS: readonly Column[] = [

@@ -36,8 +36,9 @@ import { checkSource, isOfSource } from '../registry/connections.ts'
 import { checkRun } from '../registry/run-claims.ts'
 import { brokenLog, ChangeSpool } from './change-spool.ts'
 import { commitPiece, type LogTable, type Piece } from './commit-log.ts'
+import type { IngestionDeps, IngestionRun } from './ingestion-run.ts'
+import type { LoadedSource } from './load-source.ts'
 import { takesIncrements } from './load-table.ts'
-import type { IngestionDeps, IngestionRun, LoadedSource } from './run-ingestion.ts'
 import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound } from './source-tables.ts'
 
 /** What a run does with any table, for those of a log. */

@@ -10,7 +10,7 @@ import { inTransaction } from '../database/pools.ts'
 import type { ChangeBus, ChangeWriter } from '../events/bus.ts'
 import { changeMessages, inBatches } from '../events/change-message.ts'
 import { appendEvent } from '../events/outbox.ts'
-import { giveRelayBack, type RelayLease, takeRelay } from '../events/relay-positions.ts'
+import { acquireRelay, type RelayLease, releaseRelay } from '../events/relay-positions.ts'
 import { runInRounds } from '../events/rounds.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
@@ -96,7 +96,7 @@ export class ChangeRelay {
       ended: async () => {
         await this.#closeWriter()
         // One that is not given back ends by itself.
-        if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+        if (this.#lease !== null) await releaseRelay(pool, this.#lease).catch(() => undefined)
       },
       signal,
     })
@@ -110,19 +110,19 @@ export class ChangeRelay {
 
   async #round(): Promise<void> {
     const { pool, isOn } = this.#options
-    if ((await this.#takeTurn()) === null) return
+    if ((await this.#acquireLease()) === null) return
     for (const topic of await changeTopicsWithoutProduct(pool, !isOn, AT_ONCE)) await this.#remove(topic)
     if (!isOn) return
     for (const due of await productsWithChanges(pool, this.#settings, AT_ONCE)) {
-      if (this.#stop.signal.aborted || (await this.#takeTurn()) === null) return
+      if (this.#stop.signal.aborted || (await this.#acquireLease()) === null) return
       await this.#serve(due)
     }
   }
 
-  /** Renews the lease; null where another process has it. */
-  async #takeTurn(): Promise<RelayLease | null> {
+  /** The lease, renewed where it is ours; null where another process has it. */
+  async #acquireLease(): Promise<RelayLease | null> {
     const { pool, leaseMs } = this.#options
-    this.#lease = await takeRelay(pool, RELAY, this.#owner, leaseMs)
+    this.#lease = await acquireRelay(pool, RELAY, this.#owner, leaseMs)
     return this.#lease
   }
 
@@ -231,8 +231,8 @@ export class ChangeRelay {
         const rows = await this.#send(product, plan, epoch, changes)
         reached = epoch.epoch as number
         await this.#options.faultPoint('changes.after-send')
-        const lease = await this.#turnOrStop()
-        if (!(await changesSent(pool, key, reached, lease))) throw lostTurn()
+        const lease = await this.#leaseOrStop()
+        if (!(await changesSent(pool, key, reached, lease))) throw lostLease()
         this.#options.onSent(plan.variant, rows)
       }
     } catch (error) {
@@ -257,20 +257,20 @@ export class ChangeRelay {
     await this.#options.faultPoint('changes.before-send')
     const messages = changeMessages(stream, { epoch: epoch as number, version, committedAt }, changes)
     for await (const batch of inBatches(messages, BATCH)) {
-      await this.#turnOrStop()
+      await this.#leaseOrStop()
       await (await this.#openWriter()).write(batch)
     }
     return changes.upsertCount + changes.deleteCount
   }
 
-  async #turnOrStop(): Promise<RelayLease> {
+  async #leaseOrStop(): Promise<RelayLease> {
     this.#stop.signal.throwIfAborted()
-    return (await this.#takeTurn()) ?? Promise.reject(lostTurn())
+    return (await this.#acquireLease()) ?? Promise.reject(lostLease())
   }
 
-  /** One for each time that the turn is had: opening it is what shuts others out. */
+  /** One for each time that the lease is had: opening it is what shuts others out. */
   async #openWriter(): Promise<ChangeWriter> {
-    const { token } = await this.#turnOrStop()
+    const { token } = await this.#leaseOrStop()
     if (this.#writer?.token === token) return this.#writer.writer
     await this.#closeWriter()
     const writer = await this.#options.bus.openWriter()
@@ -307,7 +307,7 @@ export class ChangeRelay {
   }
 }
 
-function lostTurn(): Error {
+function lostLease(): Error {
   return new Error('another process sends changes now')
 }
 

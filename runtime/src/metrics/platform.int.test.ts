@@ -4,7 +4,7 @@ import { Registry } from 'prom-client'
 import { inTransaction } from '../database/pools.ts'
 import { eventMigrations } from '../events/migrations.ts'
 import { appendEvent, numberEvents, provisionTopics } from '../events/outbox.ts'
-import { enlistTenants, moveRelay, takeRelay } from '../events/relay-positions.ts'
+import { acquireRelay, enlistTenants, moveRelay } from '../events/relay-positions.ts'
 import { startRegistryLake } from '../lake/testing.ts'
 import { createConnection } from '../registry/connections.ts'
 import { registryMigrations } from '../registry/migrations.ts'
@@ -103,7 +103,7 @@ it('say how far a relay of events is behind, numbered or not, and of how long ag
   await enlistTenants(pool, 'kafka')
   await write('one', '3 hours')
   await inTransaction(pool, (tx) => numberEvents(tx, 'one'))
-  const lease = await takeRelay(pool, 'kafka', 'me', 60_000)
+  const lease = await acquireRelay(pool, 'kafka', 'me', 60_000)
   await inTransaction(pool, (tx) => moveRelay(tx, lease as NonNullable<typeof lease>, { tenant: 'one', sequence: 1 }))
   await write('one', '2 hours')
   await inTransaction(pool, (tx) => numberEvents(tx, 'one'))

@@ -20,9 +20,10 @@ import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import { actorOf } from '../registry/actor.ts'
-import { appendAudit } from '../registry/audit.ts'
+import { type AuditRecord, appendAudit, listAudit } from '../registry/audit.ts'
 import type { CpuAccounts } from '../registry/cpu-accounts.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
+import type { Page, PageRequest } from '../registry/paging.ts'
 import type { Queryable, Transaction } from '../registry/sql.ts'
 import type { ExportDestinations } from './exports/export-destinations.ts'
 import type { ServedProducts } from './served/served-products.ts'
@@ -127,6 +128,15 @@ export async function audited(
     requestId: call.requestId,
     details,
   })
+}
+
+/** Newest first. */
+export function auditLog(
+  { pool }: Pick<Platform, 'pool'>,
+  tenant: string,
+  page: PageRequest,
+): Promise<Page<AuditRecord>> {
+  return listAudit(pool, tenant, page)
 }
 
 /** Of what has no name, or is found in a list that is not at hand, where to look for it. */

@@ -8,13 +8,17 @@ import {
   syncConnection,
   testConnection,
 } from '../../operations/connections/connections.ts'
-import { type Following, type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
+import {
+  type Following,
+  type ScheduledConnection,
+  scheduledConnections,
+  withSchedules,
+} from '../../operations/connections/schedules.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { backfillConnection, withdrawBackfill } from '../../operations/products/backfill.ts'
 import { type Lag, lagOf } from '../../operations/products/connection-lag.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
-import { listConnections } from '../../registry/connections.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
@@ -87,10 +91,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 200: { description: 'A page of connections.', schema: pageOf(ConnectionShape) } },
       handler(call) {
         requireMember(call.principal)
-        const read = async (page: PageRequest) => {
-          const { items, next } = await listConnections(platform.pool, call.tenant, page)
-          return { items: await withSchedules(platform.pool, items), next }
-        }
+        const read = (page: PageRequest) => scheduledConnections(platform, call.tenant, page)
         return listReply(call, cursors, 'connections', read, scheduledJson)
       },
     }),

@@ -6,12 +6,12 @@ import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../oper
 import { type Platform, requireMember } from '../../operations/platform.ts'
 import { clearColumns } from '../../operations/products/clear-columns.ts'
 import { readJson } from '../../operations/products/input-reads.ts'
+import { deploymentsOf, epochsOf } from '../../operations/products/product-history.ts'
 import { productOf, requestMaterialization, resumeProduct } from '../../operations/products/products.ts'
-import { isReader, readableProduct, UNTOLD } from '../../operations/products/readable-product.ts'
+import { readableProduct } from '../../operations/products/readable-product.ts'
 import { visibleRows } from '../../operations/products/violating-rows.ts'
 import { shownQuality, sightOf } from '../../operations/products/visible-quality.ts'
-import { listDeployments } from '../../registry/deployments.ts'
-import { listMaterializations } from '../../registry/materializations.ts'
+import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
@@ -183,15 +183,8 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       async handler(call) {
         requireMember(call.principal)
         const product = await productOf(platform, call, productReference(call))
-        const isTold = product.currentVersion === null || (await isReader(platform, call, product))
-        return listReply(
-          call,
-          cursors,
-          'deployments',
-          (page) => listDeployments(platform.pool, product.id, page),
-          ({ error, ...deployment }) =>
-            deploymentJson({ ...deployment, error: error === null || isTold ? error : UNTOLD }),
-        )
+        const read = (page: PageRequest) => deploymentsOf(platform, call, product, page)
+        return listReply(call, cursors, 'deployments', read, deploymentJson)
       },
     }),
     defineRoute({
@@ -269,7 +262,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
             call,
             cursors,
             what,
-            (page) => listMaterializations(platform.pool, product.id, page, only),
+            (page) => epochsOf(platform, product, page, only),
             (one) => {
               const shown = shownQuality(sight, one)
               const json = materializationJson(shown, isClear)

@@ -1,8 +1,10 @@
 /** Rights to a product: granted, listed and taken back. */
 import { Type } from 'typebox'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
-import { addGrant, productOf, removeGrant } from '../../operations/products/products.ts'
-import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
+import { addGrant, grantsOn, removeGrant } from '../../operations/products/product-grants.ts'
+import { productOf } from '../../operations/products/products.ts'
+import type { ProductGrant } from '../../registry/grants.ts'
+import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
@@ -51,8 +53,7 @@ export function grantRoutes(platform: Platform, cursors: Cursors): readonly Rout
       async handler(call) {
         requireDeveloper(call.principal)
         const product = await productOf(platform, call, productReference(call))
-        const read = (page: Parameters<typeof listProductGrants>[3]) =>
-          listProductGrants(platform.pool, call.tenant, product.id, page)
+        const read = (page: PageRequest) => grantsOn(platform, call, product, page)
         return listReply(call, cursors, 'grants', read, grantJson)
       },
     }),

@@ -1,11 +1,11 @@
 /** Manifests of a product: uploaded, and told as they were uploaded. */
 import { Type } from 'typebox'
-import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
-import { notFound, type Platform, requireMember } from '../../operations/platform.ts'
+import { type Platform, requireMember } from '../../operations/platform.ts'
+import { keptManifests } from '../../operations/products/kept-manifests.ts'
 import { type AcceptedManifests, productOf, uploadManifests } from '../../operations/products/products.ts'
-import { type SharedCheck, sharedChecksOf } from '../../operations/products/shared-checks.ts'
-import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
+import type { SharedCheck } from '../../operations/products/shared-checks.ts'
+import type { Draft, ProductVersion } from '../../registry/versions.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { ManifestTexts, ParsedManifests } from './answers/deployments.ts'
@@ -57,12 +57,7 @@ export function manifestRoutes(platform: Platform): readonly Route[] {
           requireMember(call.principal)
           const params = call.params as { readonly product_id: string; readonly version?: string }
           const product = await productOf(platform, call, productReference(call))
-          const kept =
-            params.version === undefined
-              ? await findDraft<ManifestSet>(platform.pool, product.id)
-              : await findVersion<ManifestSet>(platform.pool, product.id, params.version)
-          if (kept === null) throw notFound('manifests')
-          const shared = await sharedChecksOf(platform.pool, product.tenant, kept.normalised.quality)
+          const { kept, shared } = await keptManifests(platform, product, params.version)
           const told = 'version' in kept ? versionJson(kept) : draftJson(kept)
           return { body: { ...told, shared_checks: shared.map(sharedCheckJson) } }
         },

@@ -3,11 +3,10 @@ import { Type } from 'typebox'
 import { type Platform, requireMember } from '../../operations/platform.ts'
 import { productDetail } from '../../operations/products/product-detail.ts'
 import { listedNotices } from '../../operations/products/product-notices.ts'
-import { productSchedules } from '../../operations/products/product-schedules.ts'
+import { scheduledProducts } from '../../operations/products/product-schedules.ts'
 import { changeProduct, registerProduct } from '../../operations/products/products.ts'
 import { removeProduct } from '../../operations/products/remove-product.ts'
-import { listProducts, type Product } from '../../registry/products.ts'
-import type { Scheduled } from '../../registry/schedules.ts'
+import type { Product } from '../../registry/products.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
@@ -80,15 +79,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           call,
           cursors,
           'products',
-          async (page) => {
-            const { items, next } = await listProducts(platform.pool, call.tenant, page, filter)
-            const ids = items.map(({ id }) => id)
-            const schedules = await productSchedules(platform.pool, ids)
-            return {
-              items: items.map((product) => ({ product, scheduled: schedules.get(product.id) as Scheduled })),
-              next,
-            }
-          },
+          (page) => scheduledProducts(platform, call.tenant, page, filter),
           ({ product, scheduled }) => ({
             ...productJson(product),
             ...scheduleJson(scheduled),

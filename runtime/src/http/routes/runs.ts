@@ -1,18 +1,32 @@
 import { Type } from 'typebox'
 import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
-import { audited, notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import {
+  audited,
+  auditLog,
+  notFound,
+  type Platform,
+  requireDeveloper,
+  requireMember,
+} from '../../operations/platform.ts'
 import { productReader } from '../../operations/products/readable-product.ts'
 import { seenEvent } from '../../operations/products/seen-events.ts'
 import { failedChecks } from '../../operations/products/violating-rows.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { outcomeSight } from '../../operations/runs/outcome-sight.ts'
 import { seenLines, seenRun, seenTables } from '../../operations/runs/run-view.ts'
-import { endRun, retryRun, runOf } from '../../operations/runs/runs.ts'
+import {
+  endRun,
+  linesOf,
+  type RunWithTables,
+  retryRun,
+  runOf,
+  runPage,
+  withTables,
+} from '../../operations/runs/runs.ts'
 import { isTold } from '../../operations/runs/told-events.ts'
-import { listAudit } from '../../registry/audit.ts'
-import { runLog, type TableProgress, tableProgress, tableProgresses } from '../../registry/run-progress.ts'
-import { listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
-import { findTenant } from '../../registry/tenants.ts'
+import { requireTenant } from '../../operations/tenants/tenants.ts'
+import type { PageRequest } from '../../registry/paging.ts'
+import { RUN_STATES } from '../../registry/runs.ts'
 import type { Cursors } from '../cursor.ts'
 import { eventStream, type ServerEvent } from '../event-stream.ts'
 import { keptAnswer } from '../idempotency.ts'
@@ -51,12 +65,9 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         const tenant = await tenantOf(platform, call)
         const filter = call.query.state === undefined ? {} : { state: call.query.state }
         const sight = sightOf(platform, { ...call, tenant })
-        const read = async (page: Parameters<typeof listRuns>[2]) => {
-          const runs = await listRuns(platform.pool, tenant, page, filter)
-          const ids = runs.items.map(({ id }) => id)
-          const tables = await tableProgresses(platform.pool, ids)
-          const items = await Promise.all(runs.items.map((run) => seenJson(run, tables.get(run.id) ?? [], sight)))
-          return { items, next: runs.next }
+        const read = async (page: PageRequest) => {
+          const { items, next } = await runPage(platform, tenant, page, filter)
+          return { items: await Promise.all(items.map((one) => seenJson(one, sight))), next }
         }
         return listReply(call, cursors, 'ingestion', read, (json) => json)
       },
@@ -73,13 +84,13 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       errors: ['ingestion_not_found'],
       async handler(call) {
         requireMember(call.principal)
-        const run = await runOf(platform, call, call.params.run_id)
+        const found = await withTables(platform, await runOf(platform, call, call.params.run_id))
+        const { run, tables } = found
         const sight = sightOf(platform, call)
-        const tables = await tableProgress(platform.pool, run.id)
-        const log = await seenLines(run, tables, await runLog(platform.pool, run.id), sight)
+        const log = await seenLines(run, tables, await linesOf(platform, run), sight)
         const lines = log.map(({ at, level, message }) => ({ at: at.toISOString(), level, message }))
         const failed = await failedChecks(platform, call, run)
-        const seen = await seenJson(run, tables, sight)
+        const seen = await seenJson(found, sight)
         return { body: { ...seen, failed_checks: failed, log: lines } }
       },
     }),
@@ -94,9 +105,8 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       responses: { 202: { description: 'The run; one that runs ends within moments.', schema: RunShape } },
       errors: ['ingestion_not_found'],
       async handler(call) {
-        const run = await endRun(platform, call, call.params.run_id)
-        const tables = await tableProgress(platform.pool, run.id)
-        return { status: 202, body: await seenJson(run, tables, sightOf(platform, call)) }
+        const ended = await withTables(platform, await endRun(platform, call, call.params.run_id))
+        return { status: 202, body: await seenJson(ended, sightOf(platform, call)) }
       },
     }),
     defineRoute({
@@ -134,7 +144,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       responses: { 200: { description: 'A page of records.', schema: pageOf(AuditEntry) } },
       handler(call) {
         requireDeveloper(call.principal)
-        return listReply(call, cursors, 'audit', (page) => listAudit(platform.pool, call.tenant, page), auditJson)
+        return listReply(call, cursors, 'audit', (page) => auditLog(platform, call.tenant, page), auditJson)
       },
     }),
     defineRoute({
@@ -175,7 +185,7 @@ async function namedByAdmin(platform: Platform, call: IngestionCall, asked: stri
   if (namedTenant !== null && namedTenant !== asked) {
     throw refuse('tenant_contradictory', 'X-Tenant-Id and tenant_id name different tenants')
   }
-  if ((await findTenant(platform.pool, asked)) === null) throw notFound('tenant')
+  await requireTenant(platform, asked)
   if (namedTenant === null) {
     await audited(platform.pool, call, asked, 'admin.use', { type: 'route', id: 'GET /api/v1/ingestion' })
   }
@@ -193,11 +203,7 @@ function sightOf(platform: Platform, call: TenantCall) {
   }
 }
 
-async function seenJson(
-  run: Run,
-  tables: readonly TableProgress[],
-  { mayRead, mayHear, sight }: ReturnType<typeof sightOf>,
-) {
+async function seenJson({ run, tables }: RunWithTables, { mayRead, mayHear, sight }: ReturnType<typeof sightOf>) {
   return runJson(await seenRun(run, mayHear, sight), await seenTables(run, tables, mayRead))
 }
 

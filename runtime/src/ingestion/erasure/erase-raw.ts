@@ -8,7 +8,7 @@ import { rawTable } from '../../materializer/inputs.ts'
 import { checkSource } from '../../registry/connections.ts'
 import { eraseQuarantined } from '../../registry/quarantine-replay.ts'
 import { checkRun } from '../../registry/run-claims.ts'
-import type { IngestionDeps, IngestionRun } from '../run-ingestion.ts'
+import type { IngestionDeps, IngestionRun } from '../ingestion-run.ts'
 import { mayBeValue } from './known-value.ts'
 
 /** How many rows left the quarantine. Repeatable. Throws CONFLICT `lake_commit_conflict` where somebody else wrote meanwhile. */

@@ -2,16 +2,11 @@
 import { isSluiceError } from '@sluice/sdk'
 import { replayableTables } from '../../registry/quarantine-replay.ts'
 import { appendRunLog, tableProgress } from '../../registry/run-progress.ts'
+import type { IngestionDeps, IngestionRun } from '../ingestion-run.ts'
 import { about } from '../make-wave.ts'
-import {
-  type IngestionDeps,
-  type IngestionResult,
-  type IngestionRun,
-  inputTables,
-  makeFollowers,
-  reportFailure,
-} from '../run-ingestion.ts'
+import { type IngestionResult, inputTables, makeFollowers } from '../run-ingestion.ts'
 import { discoverTables, isReadByLog, type SourceTable, tableNotFound, tablesOf } from '../source-tables.ts'
+import { reportFailure } from '../table-progress.ts'
 import type { DeployedProduct } from '../wave.ts'
 import type { ReplayInput } from './replay-input.ts'
 import { type Replayed, replayTable } from './replay-table.ts'

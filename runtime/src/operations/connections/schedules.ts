@@ -4,10 +4,12 @@ import type { Principal } from '../../flow.ts'
 import { keepSchedule } from '../../jobs/set-schedule.ts'
 import { isFault, readConnectionSchedule, type ScheduleText } from '../../manifest/schedule.ts'
 import { type Capture, capturesOf } from '../../registry/captures.ts'
-import type { Connection } from '../../registry/connections.ts'
+import { type Connection, listConnections } from '../../registry/connections.ts'
 import { type Follow, followOf, type Hold, holdsOf } from '../../registry/follows.ts'
+import type { Page, PageRequest } from '../../registry/paging.ts'
 import { isContinuous, type Schedule, type Scheduled, scheduledOf, setterOf } from '../../registry/schedules.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
+import type { Platform } from '../platform.ts'
 
 /** Throws INVALID_DATA `invalid_schedule`. */
 export function scheduleOf(text: ScheduleText, leastMs: number): Schedule {
@@ -66,6 +68,16 @@ export interface Following {
 export async function followingOf(db: Queryable, { id, row }: Scheduled): Promise<Following | null> {
   if (row === null || !isContinuous(row.schedule)) return null
   return { follow: await followOf(db, id), holds: await holdsOf(db, id) }
+}
+
+/** Of the whole tenant, newest first. */
+export async function scheduledConnections(
+  { pool }: Pick<Platform, 'pool'>,
+  tenant: string,
+  page: PageRequest,
+): Promise<Page<ScheduledConnection>> {
+  const { items, next } = await listConnections(pool, tenant, page)
+  return { items: await withSchedules(pool, items), next }
 }
 
 export async function withSchedules(

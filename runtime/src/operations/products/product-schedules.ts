@@ -1,8 +1,11 @@
 /** When products are made by themselves, as it is told of them. */
 import { readAtOf } from '../../registry/data-ages.ts'
 import type { Materialization } from '../../registry/materializations.ts'
+import type { Page, PageRequest } from '../../registry/paging.ts'
+import { listProducts, type Product, type ProductFilter } from '../../registry/products.ts'
 import { type Scheduled, scheduledOf } from '../../registry/schedules.ts'
 import type { Queryable } from '../../registry/sql.ts'
+import type { Platform } from '../platform.ts'
 
 /** @param newest for who may know how old the rows are; null: nobody who may, or there are none */
 export async function productSchedule(
@@ -15,7 +18,20 @@ export async function productSchedule(
   return row === null ? scheduled : { ...scheduled, row: { ...row, readAt: newest && readAtOf(newest) } }
 }
 
-/** Of many, without how old their rows are. */
-export async function productSchedules(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, Scheduled>> {
-  return scheduledOf(db, 'product', ids)
+export interface ScheduledProduct {
+  readonly product: Product
+  readonly scheduled: Scheduled
+}
+
+/** Newest first, without how old their rows are. */
+export async function scheduledProducts(
+  { pool }: Pick<Platform, 'pool'>,
+  tenant: string,
+  page: PageRequest,
+  filter: ProductFilter,
+): Promise<Page<ScheduledProduct>> {
+  const { items, next } = await listProducts(pool, tenant, page, filter)
+  const ids = items.map(({ id }) => id)
+  const schedules = await scheduledOf(pool, 'product', ids)
+  return { items: items.map((product) => ({ product, scheduled: schedules.get(product.id) as Scheduled })), next }
 }

@@ -1,4 +1,4 @@
-/** Products: registered, described by manifests, granted. Deploying is in `deploy.ts`. */
+/** Products: registered and described by manifests. Deploying is in `deploy.ts`. */
 import type { Scan } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import validVersion from 'semver/functions/valid.js'
@@ -15,8 +15,6 @@ import { isInScope, seesPreviews } from '../../policy/classification.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../../registry/connections.ts'
 import { requireStays } from '../../registry/deletions.ts'
-import { type EndedGrant, keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
-import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../../registry/grants.ts'
 import { newId } from '../../registry/ids.ts'
 import {
   createProduct,
@@ -31,8 +29,6 @@ import type { Transaction } from '../../registry/sql.ts'
 import { reserveRoom } from '../../registry/tenants.ts'
 import { saveDraft } from '../../registry/versions.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
-import { endWhatRested, requireHeld, restsOn } from '../rights/grant-rights.ts'
-import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
 import { findByReference } from '../served/served-products.ts'
 import { type RightOne, settleOutdated } from './outdated-registry.ts'
@@ -284,68 +280,6 @@ async function queueMaterialization(tx: Transaction, call: TenantCall, product: 
   })
   await audited(tx, call, call.tenant, 'product.materialize', { type: 'product', id: product.id }, { run: run.id })
   return run
-}
-
-export interface GrantRequest extends SubjectRequest {
-  readonly may: 'read' | 'unmask'
-  readonly classes: readonly string[]
-  /** Whether the subject may grant it on to others. */
-  readonly grantable: boolean
-}
-
-/** For developers, of what they hold: `requireHeld`. Throws INVALID_DATA `invalid_grant`. */
-export async function addGrant(
-  platform: Platform,
-  call: TenantCall,
-  reference: string,
-  request: GrantRequest,
-  keep: Keep<ProductGrant>,
-): Promise<ProductGrant> {
-  requireDeveloper(call.principal)
-  const product = await productOf(platform, call, reference)
-  const subject = subjectOf(platform, call, request)
-  if ((request.may === 'unmask') !== request.classes.length > 0) {
-    throw new SluiceError('INVALID_DATA', 'classes go with may: unmask, and only with it', {
-      code: 'invalid_grant',
-      remedy: 'Name the classes to unmask, or ["*"] for all.',
-    })
-  }
-  const needs = await requireHeld(platform, call, product, subject, request)
-  const { may, classes } = request
-  const grantable = request.grantable ? (may === 'read' ? ['read'] : classes) : []
-  const grantedBy = actorOf(call.principal)
-  const grant = await inTransaction(platform.pool, async (tx) => {
-    await lockGrants(tx, call.tenant)
-    const given = { tenant: call.tenant, productId: product.id, ...subject, may, classes, grantable, grantedBy }
-    await keepFormerBasis(tx, await grantAddedTo(tx, given))
-    const created = await grantProduct(tx, given)
-    await restsOn(tx, created, { classes, grantable, grantedBy, needs })
-    const details = { grant: created.id, may: request.may, classes: request.classes }
-    await audited(tx, call, call.tenant, 'grant.create', { type: 'product', id: product.id }, details)
-    await keep(tx, created)
-    return created
-  })
-  platform.served.drop(call.tenant)
-  return grant
-}
-
-/** Gives what ended with it: what its holder had granted on by it alone, all the way. */
-export async function removeGrant(
-  platform: Platform,
-  call: TenantCall,
-  reference: string,
-  id: string,
-): Promise<readonly EndedGrant[]> {
-  requireDeveloper(call.principal)
-  const product = await productOf(platform, call, reference)
-  const ended = await inTransaction(platform.pool, async (tx) => {
-    await lockGrants(tx, call.tenant)
-    if (!(await revokeProductGrant(tx, call.tenant, product.id, id))) throw notFound('grant')
-    await audited(tx, call, call.tenant, 'grant.delete', { type: 'product', id: product.id }, { grant: id })
-    return endWhatRested(tx, call, { grant: id })
-  })
-  platform.served.drop(call.tenant)
-  return ended
 }
 
 /** The inputs' connections by name; throws where one is not the tenant's. */

@@ -8,9 +8,26 @@ import { productPaused } from '../../materializer/pauses.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { requireStays } from '../../registry/deletions.ts'
 import { closeErasures } from '../../registry/erasures.ts'
+import type { Page, PageRequest } from '../../registry/paging.ts'
 import { isPreviewOver } from '../../registry/previews.ts'
 import { findProduct } from '../../registry/products.ts'
-import { cancelRun, enqueueRun, findRun, queuedRunLike, queuedRunOf, type Run } from '../../registry/runs.ts'
+import {
+  type LogLine,
+  runLog,
+  type TableProgress,
+  tableProgress,
+  tableProgresses,
+} from '../../registry/run-progress.ts'
+import {
+  cancelRun,
+  enqueueRun,
+  findRun,
+  listRuns,
+  queuedRunLike,
+  queuedRunOf,
+  type Run,
+  type RunFilter,
+} from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { noPreview } from '../deploy/previews.ts'
 import { endRollback, rollbackOf } from '../deploy/rollback.ts'
@@ -34,6 +51,34 @@ function noSuchRun({ config }: Platform): SluiceError {
     `there is no such ingestion run, or no more: what ended more than ${days} days ago, or is not among the newest ${most} of its connection or product, is removed`,
     { code: 'ingestion_not_found', remedy: notFound('ingestion').remedy as string },
   )
+}
+
+export interface RunWithTables {
+  readonly run: Run
+  readonly tables: readonly TableProgress[]
+}
+
+export async function withTables({ pool }: Pick<Platform, 'pool'>, run: Run): Promise<RunWithTables> {
+  return { run, tables: await tableProgress(pool, run.id) }
+}
+
+/** Newest first. */
+export async function runPage(
+  { pool }: Pick<Platform, 'pool'>,
+  tenant: string,
+  page: PageRequest,
+  filter: Pick<RunFilter, 'state'>,
+): Promise<Page<RunWithTables>> {
+  const { items, next } = await listRuns(pool, tenant, page, filter)
+  const tables = await tableProgresses(
+    pool,
+    items.map(({ id }) => id),
+  )
+  return { items: items.map((run) => ({ run, tables: tables.get(run.id) ?? [] })), next }
+}
+
+export function linesOf({ pool }: Pick<Platform, 'pool'>, { id }: Pick<Run, 'id'>): Promise<readonly LogLine[]> {
+  return runLog(pool, id)
 }
 
 /** What the run has committed stays; a run that has ended stays as it is. Repeatable. */

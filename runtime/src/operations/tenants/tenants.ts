@@ -194,6 +194,11 @@ export async function undoAbandoned(platform: Platform): Promise<void> {
   }
 }
 
+/** Throws INVALID_DATA `tenant_not_found`. */
+export async function requireTenant({ pool }: Pick<Platform, 'pool'>, slug: string): Promise<void> {
+  if ((await findTenant(pool, slug)) === null) throw notFound('tenant')
+}
+
 export async function tenantDetail(platform: Platform, slug: string): Promise<TenantDetail> {
   const tenant = await findTenant(platform.pool, slug)
   if (!tenant) throw notFound('tenant')

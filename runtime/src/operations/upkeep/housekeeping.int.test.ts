@@ -1,11 +1,11 @@
 /** That what only grows is pruned by the clock; what goes and what stays is tested where it is decided. */
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
-import { eventMigrations } from './events/migrations.ts'
+import { eventMigrations } from '../../events/migrations.ts'
+import type { Job } from '../../jobs/claims.ts'
+import { startTestRegistry } from '../../registry/testing.ts'
+import type { Platform } from '../platform.ts'
 import { housekeeping } from './housekeeping.ts'
-import type { Job } from './jobs/claims.ts'
-import type { Platform } from './operations/platform.ts'
-import { startTestRegistry } from './registry/testing.ts'
 
 const registry = await startTestRegistry([eventMigrations])
 const { pool } = registry

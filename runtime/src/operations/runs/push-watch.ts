@@ -1,15 +1,15 @@
 /** Begins a run soon after rows were pushed, where products in service read the tables that they are of. */
-import { inTransaction } from './database/pools.ts'
-import { PUSH_JOB } from './ingestion/push/intake.ts'
-import { tablesOf } from './ingestion/source-tables.ts'
-import { forgetJob, type NextDue } from './jobs/claims.ts'
-import type { JobKind } from './jobs/worker.ts'
-import type { Platform } from './operations/platform.ts'
-import { readersOf } from './operations/products/input-reads.ts'
-import { databaseNow } from './registry/clock.ts'
-import { findConnection } from './registry/connections.ts'
-import { pushedTables } from './registry/push-spool.ts'
-import { enqueueRun, listRuns, queuedRunOf } from './registry/runs.ts'
+import { inTransaction } from '../../database/pools.ts'
+import { PUSH_JOB } from '../../ingestion/push/intake.ts'
+import { tablesOf } from '../../ingestion/source-tables.ts'
+import { forgetJob, type NextDue } from '../../jobs/claims.ts'
+import type { JobKind } from '../../jobs/worker.ts'
+import { databaseNow } from '../../registry/clock.ts'
+import { findConnection } from '../../registry/connections.ts'
+import { pushedTables } from '../../registry/push-spool.ts'
+import { enqueueRun, listRuns, queuedRunOf } from '../../registry/runs.ts'
+import type { Platform } from '../platform.ts'
+import { readersOf } from '../products/input-reads.ts'
 
 /** While a run is under way, which may have begun before the newest rows came. */
 const WAIT_MS = 1_000

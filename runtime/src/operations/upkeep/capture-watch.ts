@@ -1,13 +1,13 @@
 /** Asks sources what they keep of their logs for us, where no run did, and gives up what nobody reads any more. */
-import { isReadByLog, tablesOf } from './ingestion/source-tables.ts'
-import type { NextDue } from './jobs/claims.ts'
-import type { JobKind } from './jobs/worker.ts'
-import { checkCapture, release } from './operations/connections/captures.ts'
-import { openConnector, openWith } from './operations/connections/connections.ts'
-import type { Platform } from './operations/platform.ts'
-import { readersOf } from './operations/products/input-reads.ts'
-import { capturesToCheck, capturesToRelease } from './registry/captures.ts'
-import type { Connection } from './registry/connections.ts'
+import { isReadByLog, tablesOf } from '../../ingestion/source-tables.ts'
+import type { NextDue } from '../../jobs/claims.ts'
+import type { JobKind } from '../../jobs/worker.ts'
+import { capturesToCheck, capturesToRelease } from '../../registry/captures.ts'
+import type { Connection } from '../../registry/connections.ts'
+import { checkCapture, release } from '../connections/captures.ts'
+import { openConnector, openWith } from '../connections/connections.ts'
+import type { Platform } from '../platform.ts'
+import { readersOf } from '../products/input-reads.ts'
 
 export const CAPTURES_JOB = 'captures'
 

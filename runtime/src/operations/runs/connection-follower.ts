@@ -5,22 +5,19 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChangeNews, type ChangePosition, type ChangeStream, type Connector, isSluiceError } from '@sluice/sdk'
-import type { DatabaseAddress } from './database/address.ts'
-import { type Listener, openListener } from './database/listener.ts'
-import { inTransaction } from './database/pools.ts'
-import { changesNotSupported } from './ingestion/ingest-log.ts'
-import { PUSH_TYPE } from './ingestion/push/settings.ts'
-import { followed } from './ingestion/run-ingestion.ts'
-import { tablesOf } from './ingestion/source-tables.ts'
-import { Bell } from './jobs/bell.ts'
-import { forgetJob, type Job, type NextDue, renewJob } from './jobs/claims.ts'
-import { openUntil, whyNot } from './jobs/ticks.ts'
-import type { JobKind } from './jobs/worker.ts'
-import { openConnector } from './operations/connections/connections.ts'
-import type { Platform } from './operations/platform.ts'
-import { readersOf } from './operations/products/input-reads.ts'
-import { capture, captureStreams, savePosition } from './registry/captures.ts'
-import { type Connection, findConnection } from './registry/connections.ts'
+import type { DatabaseAddress } from '../../database/address.ts'
+import { type Listener, openListener } from '../../database/listener.ts'
+import { inTransaction } from '../../database/pools.ts'
+import { changesNotSupported } from '../../ingestion/ingest-log.ts'
+import { PUSH_TYPE } from '../../ingestion/push/settings.ts'
+import { followed } from '../../ingestion/run-ingestion.ts'
+import { tablesOf } from '../../ingestion/source-tables.ts'
+import { Bell } from '../../jobs/bell.ts'
+import { forgetJob, type Job, type NextDue, renewJob } from '../../jobs/claims.ts'
+import { openUntil, whyNot } from '../../jobs/ticks.ts'
+import type { JobKind } from '../../jobs/worker.ts'
+import { capture, captureStreams, savePosition } from '../../registry/captures.ts'
+import { type Connection, findConnection } from '../../registry/connections.ts'
 import {
   FOLLOW_INPUT,
   followOf,
@@ -31,12 +28,12 @@ import {
   noteFollowed,
   noteReached,
   noteUnfollowed,
-} from './registry/follows.ts'
-import { closeIncidents, openIncident } from './registry/incidents.ts'
-import { pushedTables } from './registry/push-spool.ts'
-import { pruneFollowing } from './registry/run-retention.ts'
-import { enqueueRun, RUNS_CHANNEL } from './registry/runs.ts'
-import { FOLLOW_JOB } from './registry/schedule-job.ts'
+} from '../../registry/follows.ts'
+import { closeIncidents, openIncident } from '../../registry/incidents.ts'
+import { pushedTables } from '../../registry/push-spool.ts'
+import { pruneFollowing } from '../../registry/run-retention.ts'
+import { enqueueRun, RUNS_CHANNEL } from '../../registry/runs.ts'
+import { FOLLOW_JOB } from '../../registry/schedule-job.ts'
 import {
   failuresOf,
   isContinuous,
@@ -44,8 +41,11 @@ import {
   lockSchedule,
   NO_FAILURES,
   noteTick,
-} from './registry/schedules.ts'
-import type { Transaction } from './registry/sql.ts'
+} from '../../registry/schedules.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { openConnector } from '../connections/connections.ts'
+import type { Platform } from '../platform.ts'
+import { readersOf } from '../products/input-reads.ts'
 
 /** Of a runtime that died: so long nobody follows its connections. */
 const LEASE_MS = 15_000

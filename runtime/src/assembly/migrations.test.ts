@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { Migration } from './database/migrate.ts'
+import type { Migration } from '../database/migrate.ts'
 import { MIGRATIONS } from './migrations.ts'
 
 /** Released before there was the rule. */
@@ -109,7 +109,7 @@ test('every migration since then only adds, or says that older releases cannot g
 test('of every table it is written down what bounds it', () => {
   const sql = MIGRATIONS.flatMap(({ migrations }) => migrations.flatMap((migration) => statementsOf(migration.sql)))
   const made = sql.flatMap((text) => /^create table (?:if not exists )?([\w.]+)/.exec(text)?.[1] ?? [])
-  const written = readFileSync(join(import.meta.dirname, '../../deploy/README.md'), 'utf8')
+  const written = readFileSync(join(import.meta.dirname, '../../../deploy/README.md'), 'utf8')
   const told = [...written.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, names = '']) => names.match(/\w+/g) ?? [])
   assert.ok(made.length > 40)
   assert.deepEqual(
