@@ -14,7 +14,7 @@ import { lakeTable, QUARANTINE, tablesOfProduct } from '../../materializer/varia
 import { actorOf } from '../../registry/actor.ts'
 import { beginDeletion, type DeletionMark, giveUpDeletion } from '../../registry/deletions.ts'
 import { endpointsLeaving, variantsEver } from '../../registry/endpoint-states.ts'
-import { productsMadeOf } from '../../registry/lineage.ts'
+import { productInputs } from '../../registry/lineage.ts'
 import { isPreviewOver, lockPreviewed, previewExists, previewOf } from '../../registry/previews.ts'
 import { deleteProduct, findProduct, type Product } from '../../registry/products.ts'
 import { keepLostClasses, lockClasses } from '../../registry/raw-classes.ts'
@@ -122,7 +122,9 @@ async function tablesEver({ pool }: Platform, { id, tenant, domain, name }: Prod
 /** Throws CONFLICT `product_in_use`, `preview_exists`. */
 async function requireUnused(tx: Transaction, product: Product): Promise<void> {
   if ((await previewOf(tx, product.id)) !== null) throw previewExists()
-  const names = (await productsMadeOf(tx, product)).map(({ full }) => full)
+  const own = `${product.domain}.${product.name}`
+  const made = await productInputs(tx, product.tenant)
+  const names = [...made].filter(([, inputs]) => inputs.includes(own)).map(([full]) => full)
   if (names.length === 0) return
   throw new SluiceError('CONFLICT', `products are made of it: ${names.join(', ')}`, {
     code: 'product_in_use',
