@@ -142,6 +142,8 @@ async function dropProduct(
   // Another deletion of it has ended meanwhile: what has its name now is another product, with copies under the same names.
   if ((await findProduct(platform.pool, product.tenant, product.id)) === null) throw notFound('product')
   const tables = await dropCopies(platform, product)
+  // With its row the name is free: from then on another product's files come to the same folders.
+  const files = await Promise.all(tables.map((table) => platform.lake.filesToPurge(table)))
   await inTransaction(platform.pool, async (tx) => {
     if (!(await lockPreviewed(tx, product.id))) throw notFound('product')
     // Only where the stores took so long that the mark has ended: rows of a preview would be nobody's.
@@ -153,7 +155,7 @@ async function dropProduct(
     const { tenant, traceparent } = call
     await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
   })
-  for (const table of tables) await platform.lake.purgeTable(table)
+  for (const own of files) await platform.lake.purge(own)
 }
 
 /** Gives the tables of the lake that are left, whose pointers go with the product's row. */
