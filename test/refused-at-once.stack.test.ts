@@ -204,6 +204,7 @@ it('begins nothing for a product that is being deleted', async () => {
     materialize: () => developer.post(`${PEOPLE}/materialize`),
     manifests: () => developer.upload(`${PEOPLE}/manifests`, files),
     export: () => developer.post('/api/v1/exports', { product: 'crm.people', format: 'csv' }),
+    statement: () => developer.post('/api/v1/exports', { sql: 'SELECT n.id FROM crm.amounts n, CRM.People p' }),
     below: () => developer.post('/api/v1/products/below/deploy', { version: '1.0.0', dry_run: false }),
   }
   const before = await runs()

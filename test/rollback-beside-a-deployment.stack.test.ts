@@ -81,3 +81,40 @@ it('is refused, and what came into service stays', async () => {
   const again = await ok(developer.post(`${DEPLOYED}/rollback`, { version: '1.0.0' }))
   assert.equal((await developer.untilEnded(again.run_id)).state, 'succeeded', 'and is made where it is judged anew')
 })
+
+it('keeps what it brings back from being taken away until it is there', async () => {
+  await registerProduct(developer, 'above')
+  const own = (inputs: string) => ({
+    ...files,
+    product: files.product.replace('name: people', 'name: above').replace('source_aligned', 'consumer_aligned'),
+    inputs: `apiVersion: svc/v1\nkind: Inputs\ninputs:\n  - { name: source, ${inputs} }\n`,
+  })
+  const made = async (version: string, inputs: string) => {
+    const { run_id } = await uploadAndDeploy(developer, 'above', own(inputs), version)
+    assert.equal((await developer.untilEnded(run_id)).state, 'succeeded')
+  }
+  // Masked for whoever deploys, as it is in its input.
+  await made('1.0.0', 'product: crm.people')
+  await made('2.0.0', 'connection: db, table: public.people, mode: full')
+  const { id: above } = await ok(developer.get('/api/v1/products/above'))
+  await withDatabase(data, 'sluice_registry', async (registry) => {
+    // As a run that makes it has it: the rollback's waits.
+    await registry.query('select pg_advisory_lock(hashtextextended($1, 7))', [above])
+    const back = await ok(developer.post('/api/v1/products/above/rollback', { version: '1.0.0' }))
+    const gone = await developer.send(DEPLOYED, { method: 'DELETE' })
+    assert.deepEqual([gone.status, gone.body.code, gone.body.products], [409, 'product_in_use', ['crm.above']])
+    await ok(
+      developer.upload(`${DEPLOYED}/manifests`, {
+        ...own('product: crm.above'),
+        product: files.product.replace('source_aligned', 'consumer_aligned'),
+      }),
+    )
+    const circle = await developer.post(`${DEPLOYED}/deploy`, { version: '2.0.0', dry_run: false })
+    assert.equal(circle.body.code, 'product_cycle', JSON.stringify(circle.body))
+    await registry.query('select pg_advisory_unlock_all()')
+    assert.equal((await developer.untilEnded(back.run_id)).state, 'succeeded')
+  })
+  const resumed = await ok(developer.post('/api/v1/products/above/resume'))
+  assert.equal((await developer.untilEnded(resumed.id)).state, 'succeeded')
+  assert.equal((await ok(developer.get('/api/v1/products/above'))).current_version, '1.0.0')
+})

@@ -53,6 +53,14 @@ export interface ChangedFiles {
   readonly unexplained: number
 }
 
+/** Of a table that is to be dropped: paths in the object store. */
+export interface FilesToPurge {
+  readonly ref: TableRef
+  readonly paths: readonly string[]
+}
+
+const PURGED_AT_ONCE = 16
+
 export interface LakeOptions {
   readonly store: ObjectStore
   readonly catalog: Catalog
@@ -354,20 +362,38 @@ export class Lake {
   }
 
   /**
-   * Removes the files of a table that was dropped. Idempotent; a table that has a pointer is left alone (CONFLICT), and so
-   * is a bucket that is not the warehouse's.
+   * What a table that is about to be dropped has in the object store, for `purge`. To be asked while nobody else can have a table of
+   * that name. The note of its newest epoch goes at once: left behind by a purge that died, it would say that the catalog is too old,
+   * and keep the files from ever being cleaned. Nothing of a bucket that is not the warehouse's.
    */
-  async purgeTable(ref: TableRef): Promise<void> {
+  async filesToPurge(ref: TableRef): Promise<FilesToPurge> {
+    if (!(await this.#owners.mayRemove(ref.warehouse))) return { ref, paths: [] }
+    const { store } = this.#options
     const files = this.#reader.files(ref)
+    await store.remove(notePath(files))
+    return { ref, paths: (await Array.fromAsync(store.list(files.root))).map(({ path }) => path) }
+  }
+
+  /**
+   * Removes them, once the table was dropped, and no others: by now another table may have the name and be written to, and what a
+   * former writer adds later is that of a lost table. Idempotent.
+   */
+  async purge({ ref, paths }: FilesToPurge): Promise<void> {
+    if (!(await this.#owners.mayRemove(ref.warehouse))) return
+    for (let at = 0; at < paths.length; at += PURGED_AT_ONCE) {
+      await Promise.all(paths.slice(at, at + PURGED_AT_ONCE).map((path) => this.#options.store.remove(path)))
+    }
+  }
+
+  /** Both, of a table that was dropped and whose name nobody else can have yet. A table that has a pointer is left alone (CONFLICT). */
+  async purgeTable(ref: TableRef): Promise<void> {
     if ((await this.#options.catalog.pointer(ref)) !== null) {
       throw new SluiceError('CONFLICT', `the lake table ${describeTable(ref)} is in use`, {
         code: 'lake_table_in_use',
         remedy: 'Drop the table first.',
       })
     }
-    if (!(await this.#owners.mayRemove(ref.warehouse))) return
-    await this.#options.store.remove(notePath(files))
-    await this.#options.store.removeAll(files.root)
+    await this.purge(await this.filesToPurge(ref))
   }
 
   /**

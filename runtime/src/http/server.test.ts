@@ -103,6 +103,23 @@ describe('the server', () => {
     socket.destroy()
   })
 
+  it('answers who expects something else as it answers everybody', async () => {
+    await using server = await startTestServer([store, guarded])
+    for (const expected of ['nonsense', '200-ok', '', ',', 'x="y"; z', '100-continued']) {
+      for (const [path, length, status] of [
+        ['store', 2, 200],
+        ['guarded', 2, 401],
+        ['store', 1_000_000_000, 413],
+        ['nothing', 2, 404],
+      ] as const) {
+        const head = `POST /api/v1/${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: ${expected}\r\n`
+        const answer = await sendRaw(server.port, `${head}Connection: close\r\nContent-Length: ${length}\r\n\r\n{}`)
+        assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), `${expected} ${path}`)
+        if (status !== 200) assert.match(answer, /application\/problem\+json/, `${expected} ${path}`)
+      }
+    }
+  })
+
   it('gives up on headers and bodies that come drop by drop', async () => {
     const options = { headersTimeoutMs: 300, requestTimeoutMs: 600 }
     await using server = await startTestServer([store], {}, options)

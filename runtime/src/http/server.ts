@@ -72,6 +72,10 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
     markAwaitingContinue(request)
     void handler(request, response)
   })
+  // Node would answer 417 by itself: past the limits, the record and the form of all other answers. HTTP lets it be passed over.
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    void handler(request, response)
+  })
   server.on('clientError', refuseClient)
   const sockets = new Set<Socket>()
   server.on('connection', (socket) => {

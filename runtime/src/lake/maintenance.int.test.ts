@@ -181,6 +181,29 @@ test('a dropped table is purged, one in use is not', async () => {
   assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), [[2]])
 })
 
+test('what is purged is what a table had when its name was free, and what a purge leaves is a lost table', async () => {
+  const ref = newRef()
+  const dropped = (table: TableRef) => inTransaction(lake.pool, (client) => registryCatalog(client).dropPointer(table))
+  await commitStep(lake, ref, replace(1))
+  const former = await lake.lake.filesToPurge(ref)
+  await dropped(ref)
+  const later = await stageStep(lake, ref, replace(2))
+  for (let turn = 0; turn < 2; turn += 1) await lake.lake.purge(former)
+  await publish(lake, later)
+  assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), [[2]])
+  const left = await filesOf(ref)
+  assert.ok(former.paths.length > 0 && former.paths.every((path) => !left.includes(path)))
+  await lake.lake.noteNewest(ref, later.to, { epoch: 1 })
+  await lake.lake.filesToPurge(ref)
+  await dropped(ref)
+  // The process has died here.
+  await lake.pool.query('delete from lake_writes')
+  assert.ok((await lake.lake.lostTables(ref.warehouse)).some(({ table }) => table === ref.table))
+  await age(ref, 48)
+  await lake.lake.clean(ref, { minAgeMs: 24 * HOUR_MS }, signal())
+  assert.deepEqual(await filesOf(ref), [])
+})
+
 test('as of a moment, the snapshot that was current then', async () => {
   const ref = newRef()
   lake.setTime(1_000_000)

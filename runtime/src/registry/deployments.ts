@@ -83,6 +83,14 @@ export function awaitedDeployment(db: Queryable, productId: string): Promise<Awa
   )
 }
 
+/**
+ * SQL: whether the version `v` of the product `p` is in service, or may come into it without being judged again: by a rollback that
+ * waits for its run, or because the rows of the deployed one turn out to differ too much. Whatever such a version rests on has to stay.
+ */
+export const SERVES_OR_MAY = `(v.version = p.current_version or v.version in (
+  select coalesce(d.comparison #>> '{former,version}', d.version) from deployments d
+  where d.product_id = p.id and d.state = 'running'))`
+
 export interface NewDeployment {
   readonly tenant: string
   readonly productId: string

@@ -1,5 +1,6 @@
 /** What products in service are made of, as walks over many of them need it: a little of each, and the columns of few. */
 import type { Level } from '../flow.ts'
+import { SERVES_OR_MAY } from './deployments.ts'
 import { PRODUCTS } from './product-sources.ts'
 import { many, type Queryable } from './sql.ts'
 
@@ -81,6 +82,24 @@ export function productsMadeOf(
   { tenant, domain, name }: { readonly tenant: string; readonly domain: string; readonly name: string },
 ): Promise<readonly LinkedProduct[]> {
   return productsMadeOfAny(db, tenant, [asSource({ full: `${domain}.${name}` })], { most: 10_000, ids: null })
+}
+
+/**
+ * By the name (`namespace.name`) of each product that has products for inputs, those: of the version in service, and of those that
+ * may come back into it by what is under way.
+ */
+export async function productInputs(db: Queryable, tenant: string): Promise<ReadonlyMap<string, readonly string[]>> {
+  const rows = await many<{ readonly full: string; readonly inputs: readonly string[] }>(
+    db,
+    'reading what products are made of',
+    `select p.domain || '.' || p.name as "full", array_agg(distinct i ->> 'table') as inputs
+     from products p join product_versions v on v.product_id = p.id
+     cross join lateral jsonb_array_elements(v.normalised -> 'inputs') i
+     where p.tenant = $1 and p.status <> 'retired' and p.preview_of is null and i ->> 'connection' = $2 and ${SERVES_OR_MAY}
+     group by p.id order by p.domain, p.name limit 10000`,
+    [tenant, PRODUCTS],
+  )
+  return new Map(rows.map(({ full, inputs }) => [full, inputs]))
 }
 
 /** A product as an input of others. */

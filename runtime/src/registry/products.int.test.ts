@@ -3,7 +3,13 @@ import { after, describe, it } from 'node:test'
 import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { askForJobs, claimJobs, failJob, finishJob } from '../jobs/claims.ts'
-import { createDeployment, finishDeployment, listDeployments } from './deployments.ts'
+import {
+  type AwaitedComparison,
+  createDeployment,
+  finishDeployment,
+  listDeployments,
+  supersedeDeployments,
+} from './deployments.ts'
 import {
   ENDPOINTS_JOB,
   endpointApplied,
@@ -15,6 +21,7 @@ import {
 } from './endpoint-states.ts'
 
 import { raiseFence } from './fences.ts'
+import { productInputs } from './lineage.ts'
 import {
   epochAsOf,
   epochOfSnapshot,
@@ -31,6 +38,7 @@ import {
   reserveEpoch,
 } from './materializations.ts'
 import { policyVersion } from './policy-versions.ts'
+import { PRODUCTS } from './product-sources.ts'
 import {
   createProduct,
   deleteProduct,
@@ -116,6 +124,104 @@ describe('a product', () => {
     const live = await updateProduct(pool, tenant, serving.id, { currentVersion: '1.0.0' })
     await draft(drafted, 'other')
     assert.deepEqual(await productsReadingFrom(pool, tenant, 'crm"x'), [live])
+  })
+
+  describe('needs what a version is made of that may come back', () => {
+    const deployment = (product: Product, about: { kind: 'deploy' | 'rollback'; version: string; former?: string }) =>
+      createDeployment(pool, {
+        tenant: product.tenant,
+        productId: product.id,
+        kind: about.kind,
+        version: about.version,
+        digest: about.version,
+        fence: 1n,
+        plan: {},
+        createdBy: ANN,
+        comparison: about.former === undefined ? null : awaiting(product, about.former),
+      })
+    const awaiting = (product: Product, version: string): AwaitedComparison => ({
+      accepted: false,
+      productId: product.id,
+      former: {
+        version,
+        classification: 'internal',
+        archetype: 'aggregate',
+        description: '',
+        schedule: null,
+        paused: null,
+      },
+      classes: null,
+    })
+    /** What is under way for a product whose version 2.0.0 is in service, and of which versions it needs what these are made of. */
+    const ways: Readonly<Record<string, [(product: Product) => Promise<unknown>, readonly string[]]>> = {
+      'nothing under way': [async () => undefined, ['2.0.0']],
+      'a rollback that waits for its run': [
+        (product) => deployment(product, { kind: 'rollback', version: '1.0.0' }),
+        ['1.0.0', '2.0.0'],
+      ],
+      'a rollback that has failed': [
+        async (product) => {
+          const { id } = await deployment(product, { kind: 'rollback', version: '1.0.0' })
+          await finishDeployment(pool, id, 'failed')
+        },
+        ['2.0.0'],
+      ],
+      'a rollback that a later one has superseded': [
+        async (product) => {
+          await deployment(product, { kind: 'rollback', version: '1.0.0' })
+          await inTransaction(pool, (tx) => supersedeDeployments(tx, product.id))
+          await deployment(product, { kind: 'rollback', version: '0.9.0' })
+        },
+        ['0.9.0', '2.0.0'],
+      ],
+      'rows that are to be compared': [
+        (product) => deployment(product, { kind: 'deploy', version: '2.0.0', former: '1.0.0' }),
+        ['1.0.0', '2.0.0'],
+      ],
+      both: [
+        async (product) => {
+          await deployment(product, { kind: 'deploy', version: '2.0.0', former: '1.0.0' })
+          await deployment(product, { kind: 'rollback', version: '0.9.0' })
+        },
+        ['0.9.0', '1.0.0', '2.0.0'],
+      ],
+      'rows that have been compared': [
+        async (product) => {
+          const { id } = await deployment(product, { kind: 'deploy', version: '2.0.0', former: '1.0.0' })
+          await finishDeployment(pool, id, 'succeeded')
+        },
+        ['2.0.0'],
+      ],
+    }
+    for (const [name, [begin, needed]] of Object.entries(ways)) {
+      it(`: ${name}`, async () => {
+        const [tenant, other] = [await registry.tenant(), await registry.tenant()]
+        const product = await create(tenant, 'd', 'top')
+        const versions = ['0.9.0', '1.0.0', '2.0.0']
+        for (const version of versions) {
+          const inputs = [
+            { name: 'a', connection: `db ${version}` },
+            { name: 'b', connection: PRODUCTS, table: `d.base ${version}` },
+          ]
+          const content = { productId: product.id, version, manifests: {}, normalised: { inputs }, digest: version }
+          await inTransaction(pool, (tx) => saveVersion(tx, { ...content, deployedBy: ANN }))
+        }
+        await updateProduct(pool, tenant, product.id, { status: 'deployed', currentVersion: '2.0.0' })
+        await begin(product)
+        const read = await Promise.all(
+          versions.map(async (version) => (await productsReadingFrom(pool, tenant, `db ${version}`)).length > 0),
+        )
+        assert.deepEqual(
+          versions.filter((_, at) => read[at]),
+          needed,
+        )
+        assert.deepEqual(
+          (await productInputs(pool, tenant)).get('d.top')?.toSorted(),
+          needed.map((one) => `d.base ${one}`),
+        )
+        assert.equal((await productInputs(pool, other)).size, 0)
+      })
+    }
   })
 })
 

@@ -3,6 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import { isUniqueViolation } from '../database/errors.ts'
 import type { Level } from '../flow.ts'
 import type { Actor } from './actor.ts'
+import { SERVES_OR_MAY } from './deployments.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
 import { PRODUCTS } from './product-sources.ts'
@@ -268,8 +269,8 @@ export async function deleteProduct(tx: Transaction, tenant: string, id: string)
 }
 
 /**
- * The products whose manifests, in service or drafted, read from that connection: their normalised form lists `inputs`
- * with the connection's name. At most 100.
+ * The products whose manifests read from that connection: those in service, those that may come back into it by what is under way,
+ * and drafts. Their normalised form lists `inputs` with the connection's name. At most 100.
  */
 export function productsReadingFrom(db: Queryable, tenant: string, connectionName: string): Promise<Product[]> {
   return many<Product>(
@@ -277,7 +278,7 @@ export function productsReadingFrom(db: Queryable, tenant: string, connectionNam
     'looking for products of the connection',
     `select ${COLUMNS} from products p where tenant = $1 and status <> 'retired' and exists (
        select from (
-         select normalised from product_versions v where v.product_id = p.id and v.version = p.current_version
+         select normalised from product_versions v where v.product_id = p.id and ${SERVES_OR_MAY}
          union all select normalised from product_drafts d where d.product_id = p.id
        ) manifests
        where jsonb_path_exists(normalised, '$.inputs[*] ? (@.connection == $name)', jsonb_build_object('name', $2::text))

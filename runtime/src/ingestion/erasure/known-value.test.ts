@@ -23,7 +23,15 @@ const VALUES: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['true', 't', 'T', '1'],
     ['false', 'f', 'off'],
   ],
-  string: [['a', 'a  '], ['A'], ['1'], ['01'], ['1.0'], ['true'], ['t']],
+  // Blanks at the end are those of fields of a fixed length; others are letters.
+  string: [
+    ['a', 'a  '],
+    ...['A', '1', '01', '1.0', 'true', 't', ' a', '\ta', 'a\t', 'a\n', 'a\u00a0', 'a\u3000', '\ufeffa', 'a \t'].map(
+      (one) => [one],
+    ),
+    ['', ' '],
+    ['\n', '\n '],
+  ],
   uuid: [
     [
       '0e1a3e9e-3a5b-4d7c-8b7a-111111111111',

@@ -21,8 +21,8 @@ export function mayBeValue(known: string, { text, type }: ErasedValue): boolean 
     case 'uuid':
       return given.replaceAll(/[{}-]/g, '').toLowerCase() === text.replaceAll('-', '').toLowerCase()
     default:
-      // Fields of fixed length are filled up with spaces.
-      return given === text.trim()
+      // Fields of fixed length are filled up with spaces; any other blank is a letter of the key, and another row's.
+      return withoutLast(known, ' ') === withoutLast(text, ' ')
   }
 }
 
@@ -45,14 +45,14 @@ function digitsOf(text: string): string | null {
   const parts = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text)
   if (parts === null || !/\d/.test(text)) return null
   const [, sign = '', whole = '', fraction = ''] = parts
-  const digits = `${whole.replace(/^0+/, '')}.${withoutLastZeros(fraction)}`
+  const digits = `${whole.replace(/^0+/, '')}.${withoutLast(fraction, '0')}`
   return `${sign === '-' && digits !== '.' ? '-' : ''}${digits}`
 }
 
-function withoutLastZeros(digits: string): string {
-  let end = digits.length
-  while (digits[end - 1] === '0') end -= 1
-  return digits.slice(0, end)
+function withoutLast(text: string, letter: string): string {
+  let end = text.length
+  while (text[end - 1] === letter) end -= 1
+  return text.slice(0, end)
 }
 
 const TIME = /^(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?$/i

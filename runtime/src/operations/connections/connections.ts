@@ -27,7 +27,7 @@ import { productsReadingFrom } from '../../registry/products.ts'
 import { emptyQuarantine } from '../../registry/quarantine.ts'
 import { lockClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
-import type { Transaction } from '../../registry/sql.ts'
+import type { Queryable, Transaction } from '../../registry/sql.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from '../platform.ts'
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
@@ -200,16 +200,20 @@ async function refuseUsed(tx: Transaction, { tenant, name }: Connection): Promis
   })
 }
 
-/** By the transaction's own connection: others may wait for its locks with all that the pool has. */
-async function rawTables(tx: Transaction, { tenant, name }: Connection): Promise<readonly TableRef[]> {
-  return (await registryCatalog(tx).tables(tenant, rawDomain(name))).map(({ ref }) => ref)
+/** In a transaction by its own connection: others may wait for its locks with all that the pool has. */
+async function rawTables(db: Queryable, { tenant, name }: Connection): Promise<readonly TableRef[]> {
+  return (await registryCatalog(db).tables(tenant, rawDomain(name))).map(({ ref }) => ref)
 }
 
 /** With its rows in the lake: a connection of the same name would go on with them. Throws 409 `connection_in_use`. */
 export async function removeConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<void> {
   requireDeveloper(call.principal)
-  const { id } = await connectionOf(platform, call.tenant, idOrName)
-  const tables = await inTransaction(platform.pool, async (tx) => {
+  const found = await connectionOf(platform, call.tenant, idOrName)
+  const { id } = found
+  // Before its name is free: from then on files of another connection come to the same folders.
+  const own = await rawTables(platform.pool, found)
+  const files = await Promise.all(own.map((table) => platform.lake.filesToPurge(table)))
+  await inTransaction(platform.pool, async (tx) => {
     // In the order of `changeConnection`.
     await lockClasses(tx, call.tenant)
     const connection = await lockConnection(tx, call.tenant, id)
@@ -223,9 +227,8 @@ export async function removeConnection(platform: Platform, call: TenantCall, idO
     await deleteConnection(tx, call.tenant, connection.id)
     await endWhatRested(tx, call, { connection: connection.id })
     await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })
-    return left
   })
-  for (const table of tables) await platform.lake.purgeTable(table)
+  for (const table of files) await platform.lake.purge(table)
 }
 
 export async function connectionOf(platform: Platform, tenant: string, idOrName: string): Promise<Connection> {

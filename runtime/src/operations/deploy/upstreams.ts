@@ -7,6 +7,7 @@ import type { DownstreamExpectations, Expectation, Input, ManifestSet } from '..
 import { hasForReader, inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import { masksFor } from '../../policy/masking.ts'
+import { productInputs } from '../../registry/lineage.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findProductsByName, type Product, productsInServiceReading } from '../../registry/products.ts'
@@ -149,12 +150,9 @@ export function opensUpstreams(
 
 /** Throws INVALID_DATA `product_cycle` where the product would be made of itself. Sees what the transaction has locked. */
 export async function requireNoCycle(db: Queryable, product: Product, { inputs }: ManifestSet): Promise<void> {
-  const named = (manifests: Pick<ManifestSet, 'inputs'>) =>
-    manifests.inputs.filter(({ connection }) => connection === PRODUCTS).map(({ table }) => table)
-  const first = named({ inputs })
+  const first = inputs.filter(({ connection }) => connection === PRODUCTS).map(({ table }) => table)
   if (first.length === 0) return
-  const readers = await productsInServiceReading<ManifestSet>(db, product.tenant, PRODUCTS)
-  const made = new Map(readers.map((reader) => [fullNameOf(reader.product), named(reader.normalised)]))
+  const made = await productInputs(db, product.tenant)
   const own = fullNameOf(product)
   const ways = new Map<string, readonly string[]>(first.map((name) => [name, [own, name]]))
   for (const [name, way] of ways) {

@@ -84,15 +84,26 @@ async function statementOf(platform: Platform, call: TenantCall, asked: AskedExp
   if (sql !== undefined) {
     if (columns !== undefined) throw invalid('a statement names its columns itself')
     checkText({ text: sql, leadBytes: 0 })
-    if (shownTables(sql) !== null || new NamedTables(sql).describes) throw unsupported('a description of tables')
+    const names = new NamedTables(sql)
+    if (shownTables(sql) !== null || names.describes) throw unsupported('a description of tables')
+    await requireStaying(platform, call, [...names.products])
     return sql
   }
   if (params !== undefined) throw invalid('parameters are for statements')
   const { domain, name } = await readable(platform, call, product as string)
-  const full = `${domain}.${name}`
-  if ((await productsStaying(platform.pool, call.tenant, [full])).get(full)?.isLeaving)
-    throw beingDeleted('the product')
+  await requireStaying(platform, call, [`${domain}.${name}`])
   return `SELECT ${columns?.map(quoteName).join(', ') ?? '*'} FROM ${quoteTable([domain, name])}`
+}
+
+/** The file would be refused by the time that it is there. @param names `namespace.product` */
+async function requireStaying(platform: Platform, call: TenantCall, names: readonly string[]): Promise<void> {
+  const known = await productsStaying(platform.pool, call.tenant, names)
+  const leaving = new Set(names.filter((name) => known.get(name)?.isLeaving))
+  for (const product of await platform.served.named(call.tenant, leaving)) {
+    // Who may not read it is not told that there is one.
+    if (accessOrNull(product, call.principal, platform.rules) === null) continue
+    throw beingDeleted(`the product ${product.domain}.${product.name}`)
+  }
 }
 
 /** What may not be read is answered like what is not there. */

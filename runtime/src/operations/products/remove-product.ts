@@ -14,7 +14,7 @@ import { lakeTable, QUARANTINE, tablesOfProduct } from '../../materializer/varia
 import { actorOf } from '../../registry/actor.ts'
 import { beginDeletion, type DeletionMark, giveUpDeletion } from '../../registry/deletions.ts'
 import { endpointsLeaving, variantsEver } from '../../registry/endpoint-states.ts'
-import { productsMadeOf } from '../../registry/lineage.ts'
+import { productInputs } from '../../registry/lineage.ts'
 import { isPreviewOver, lockPreviewed, previewExists, previewOf } from '../../registry/previews.ts'
 import { deleteProduct, findProduct, type Product } from '../../registry/products.ts'
 import { keepLostClasses, lockClasses } from '../../registry/raw-classes.ts'
@@ -122,7 +122,9 @@ async function tablesEver({ pool }: Platform, { id, tenant, domain, name }: Prod
 /** Throws CONFLICT `product_in_use`, `preview_exists`. */
 async function requireUnused(tx: Transaction, product: Product): Promise<void> {
   if ((await previewOf(tx, product.id)) !== null) throw previewExists()
-  const names = (await productsMadeOf(tx, product)).map(({ full }) => full)
+  const own = `${product.domain}.${product.name}`
+  const made = await productInputs(tx, product.tenant)
+  const names = [...made].filter(([, inputs]) => inputs.includes(own)).map(([full]) => full)
   if (names.length === 0) return
   throw new SluiceError('CONFLICT', `products are made of it: ${names.join(', ')}`, {
     code: 'product_in_use',
@@ -140,6 +142,8 @@ async function dropProduct(
   // Another deletion of it has ended meanwhile: what has its name now is another product, with copies under the same names.
   if ((await findProduct(platform.pool, product.tenant, product.id)) === null) throw notFound('product')
   const tables = await dropCopies(platform, product)
+  // With its row the name is free: from then on another product's files come to the same folders.
+  const files = await Promise.all(tables.map((table) => platform.lake.filesToPurge(table)))
   await inTransaction(platform.pool, async (tx) => {
     if (!(await lockPreviewed(tx, product.id))) throw notFound('product')
     // Only where the stores took so long that the mark has ended: rows of a preview would be nobody's.
@@ -151,7 +155,7 @@ async function dropProduct(
     const { tenant, traceparent } = call
     await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
   })
-  for (const table of tables) await platform.lake.purgeTable(table)
+  for (const own of files) await platform.lake.purge(own)
 }
 
 /** Gives the tables of the lake that are left, whose pointers go with the product's row. */

@@ -14,7 +14,8 @@ const MAX_ROW_BYTES = 64 * 1024 * 1024
 
 /**
  * Records of RFC 4180 behind a header in the order they come, whatever the chunks are; each time those that are whole by then.
- * What a long row has so far is looked at again only when there is twice as much of it. Throws 54000 for rows that are too long.
+ * What a long row has so far is looked at again only when there is twice as much of it. Throws 54000 for rows that are too long, and
+ * 22021 for a text with a NUL character: no text of a PostgreSQL has one, and clients take it for the end of the text.
  */
 export async function* rowsOfCsv(
   chunks: AsyncIterable<Uint8Array>,
@@ -28,6 +29,7 @@ export async function* rowsOfCsv(
   for await (const chunk of chunks) {
     csv.makeRoom(bytes, chunk.length)
     csv.bytes.set(chunk, bytes)
+    if (csv.bytes.subarray(bytes, bytes + chunk.length).includes(0)) throw nulCharacter()
     bytes += chunk.length
     if (bytes < enough) continue
     const { batch, end } = encoder.encode(csv.bytes.subarray(0, bytes))
@@ -46,4 +48,10 @@ export async function* rowsOfCsv(
   const { batch, end } = encoder.encode(csv.bytes.subarray(0, bytes))
   if (end < bytes) throw new WireError('XX000', 'the rows end within one')
   if (batch.rows > 0) yield batch
+}
+
+function nulCharacter(): WireError {
+  return new WireError('22021', 'a text of the result has a NUL character, which no text of PostgreSQL can have', {
+    hint: "Ask for it without: replace(column, chr(0), '').",
+  })
 }

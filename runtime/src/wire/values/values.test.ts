@@ -89,6 +89,19 @@ describe('rows of CSV', () => {
       assert.deepEqual(await cellsOfCsv(Buffer.from(none), [2], ['string'], 1), [])
   })
 
+  it('with a NUL character are an error, wherever it stands, and never a text that ends there', async () => {
+    const withNul = fc.tuple(fc.string(), fc.string()).map((parts) => parts.join('\0'))
+    await fc.assert(
+      fc.asyncProperty(table, withNul, fc.nat(), sizes, fc.boolean(), async (rows, text, place, pieces, isBinary) => {
+        const types = (rows[0] ?? []).map(() => 'string')
+        const spoiled = rows.map((row, at) => (at === place % rows.length ? row.with(place % row.length, text) : row))
+        const csv = [types, ...spoiled].map((row) => `${row.map(quoted).join(',')}\n`).join('')
+        await assert.rejects(bytesOfCsv(Buffer.from(csv), pieces, types, 3, isBinary), { sqlState: '22021' })
+      }),
+      { numRuns: 50 },
+    )
+  })
+
   const digits = (count: number) => fc.stringMatching(new RegExp(`^[0-9]{${count}}$`))
   const day = fc.tuple(fc.constantFrom('2024', '0001', '0000', '-000043', '99999', ''), digits(2), digits(2))
   const date = fc.oneof(
