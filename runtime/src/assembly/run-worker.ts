@@ -36,8 +36,7 @@ import { closeErasures } from '../registry/erasures.ts'
 import { isFollowing } from '../registry/follows.ts'
 import { latestEpoch, tellLaterReads } from '../registry/materializations.ts'
 import { askToTell } from '../registry/openlineage-runs.ts'
-import { PRODUCTS } from '../registry/product-sources.ts'
-import { findProduct, productsInServiceReading } from '../registry/products.ts'
+import { findProduct, productsInServiceOf } from '../registry/products.ts'
 import type { ClaimedRun, RunOutcome } from '../registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from '../registry/run-progress.ts'
 import type { RunKind } from '../registry/runs.ts'
@@ -160,8 +159,8 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
       await appendEvent(tx, { tenant, kind: 'ingestion', name: 'log_begun_anew', subject: id, data })
     },
     productsOf: (connection) => readersOf(pool, connection),
-    async readersOfProducts(tenant) {
-      const readers = await productsInServiceReading<ManifestSet>(pool, tenant, PRODUCTS)
+    async readersOfProducts(tenant, names) {
+      const readers = await productsInServiceOf<ManifestSet>(pool, tenant, names)
       return readers.map(({ product, normalised }) => ({ product, manifests: normalised }))
     },
     noteBegun: deps.noteBegun,

@@ -20,8 +20,8 @@ import { type DeployedProduct, type WaveMember, waveOf } from './wave.ts'
 
 export interface WaveDeps {
   readonly pool: pg.Pool
-  /** The tenant's products in service that have products as inputs. */
-  readersOfProducts(tenant: string): Promise<readonly DeployedProduct[]>
+  /** The tenant's products in service that are made of one of these (`namespace.name`), be it through others. */
+  readersOfProducts(tenant: string, names: readonly string[]): Promise<readonly DeployedProduct[]>
   materialize(request: MaterializeRequest): Promise<MaterializeResult>
   /** As of `MaterializeDeps`. */
   noteBegun: MaterializeDeps['noteBegun']
@@ -67,7 +67,8 @@ export async function makeWave(
   const errors: unknown[] = []
   const save = () => saveRunResult(deps.pool, run.lease, { products: outcomes })
   let isSaved = true
-  for (const member of waveOf(first, await deps.readersOfProducts(tenant))) {
+  const names = first.map(({ product }) => fullNameOf(product))
+  for (const member of waveOf(first, await deps.readersOfProducts(tenant, names))) {
     if (outcomes.some(({ id }) => id === member.product.id)) continue
     const reason = isHeld?.(member) === true ? WAITS : leftBecause(member, unread(member), outcomes)
     const { outcome, error, notes = [] } = await outcomeFor(run, member, { reason, done: outcomes }, deps)

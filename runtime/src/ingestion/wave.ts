@@ -18,7 +18,7 @@ export interface WaveMember extends DeployedProduct {
  * These products, and all that follow them: those of `readers` that are made of one of them, be it through others, and that
  * are made when their inputs have new rows. Each stands behind every one that it is made of.
  *
- * @param readers the tenant's products in service that have products as inputs
+ * @param readers products in service: at least all that are made of these, be it through others
  */
 export function waveOf(first: readonly DeployedProduct[], readers: readonly DeployedProduct[]): readonly WaveMember[] {
   const followers = readers.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')

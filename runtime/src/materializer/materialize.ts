@@ -21,7 +21,7 @@ import {
   recordEpoch,
   reserveEpoch,
 } from '../registry/materializations.ts'
-import { type Product, pauseOf } from '../registry/products.ts'
+import { findProduct, type Product, pauseOf } from '../registry/products.ts'
 import { noteHeldShapes } from '../registry/versions.ts'
 import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './awaited-deployment.ts'
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
@@ -138,8 +138,9 @@ async function commitNewEpoch(
   const pause = await pauseOf(deps.pool, product.id)
   const paused = pause ?? (await pauseIfOutdated(product, deps))
   if (paused !== null) throw productPaused(paused)
-  const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
-  const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
+  const fence = await raiseFence(deps.pool, product.id)
+  // After the fence: what is deployed from now on fences this one off.
+  const current = (await findProduct(deps.pool, product.tenant, product.id))?.currentVersion ?? null
   const deployed = await deployedVersion(product, current, deps)
   const awaited = await awaitedOf(product, deployed.version, deps)
   if (request.erased) requireTellable(product, deployed.manifests, request.erased.key)
@@ -271,11 +272,6 @@ function storesTakeDeletes({ serving }: ManifestSet, { plugins }: MaterializeDep
     const capabilities = plugins.serving(type)?.plugin.capabilities
     return capabilities !== undefined && (capabilities.commit !== 'lake' || capabilities.lakeDeletes === true)
   })
-}
-
-async function currentVersion(tx: pg.PoolClient, productId: string): Promise<string | null> {
-  const { rows } = await tx.query('select current_version from products where id = $1', [productId])
-  return (rows[0] as { current_version: string | null } | undefined)?.current_version ?? null
 }
 
 function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: readonly InputState[]): NewMaterialization {

@@ -64,7 +64,7 @@ async function commitOldContent(request: RollbackRequest, deps: MaterializeDeps)
   const { product } = request
   const outdated = await pauseIfOutdated(product, deps)
   if (outdated !== null) throw productPaused(outdated)
-  const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
+  const fence = await raiseFence(deps.pool, product.id)
   const old = await findEpoch(deps.pool, product.id, request.epoch)
   const snapshotId = old?.snapshots['clear']
   if (!old || snapshotId === undefined) throw contentGone()

@@ -1,7 +1,6 @@
 /** Brings every store of a product up to date, each by itself; one that fails leaves the others served. */
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
-import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
 import { tenantScratch } from '../lake/tenant-layout.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
@@ -28,7 +27,7 @@ import { dropCopy } from './store-copies.ts'
 import { storeMissing } from './store-missing.ts'
 import { lossIn, reviewBeside } from './store-review.ts'
 import { type StoreSync, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
-import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
+import { epochsOf, pastOf, type TargetDeps, targetFor } from './targets.ts'
 import { servesVariant, type VariantPlan } from './variants.ts'
 
 export interface SyncEndpointsDeps extends StoreSyncDeps, ChangeSetsDeps, DeployedDeps, TargetDeps {
@@ -78,7 +77,7 @@ export async function syncEndpoints(
   const newest = await latestEpoch(deps.pool, product.id)
   if (newest === null) return []
   const deployed = await deployedVersion(product, newest.version, deps)
-  const { token } = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
+  const { token } = await raiseFence(deps.pool, product.id)
   return whileNewestWriter(deps.pool, product.id, token, signal, (held) =>
     syncCopies(product, { newest, deployed, token }, held, deps, report),
   )
@@ -128,8 +127,9 @@ async function syncCopies(
     known?.appliedVersion === newest.version
       ? null
       : (planned.find((one) => one.endpoint === endpoint && one.variant === variant)?.hash ?? null)
+  const past = pastOf(product, deps, { newest, manifests: deployed.manifests })
   const epochs = new Map(
-    deployed.variants.map((plan) => [plan.variant, keptInMind(epochsOf(product, plan, signal, deps))]),
+    deployed.variants.map((plan) => [plan.variant, keptInMind(epochsOf(product, plan, signal, deps, past))]),
   )
   const likely = async () => {
     const found = await Promise.all(

@@ -32,38 +32,64 @@ export function targetFor(
   }
 }
 
+/** What the registry has of a product's epochs and versions, asked for once by all that one piece of work does with them. */
+export interface ProductPast {
+  /** Null where the product has none of that number. */
+  epoch(epoch: number): Promise<Materialization | null>
+  /** The identity that the version gave its rows; null where there is no such version. */
+  keyOf(version: string): Promise<readonly string[] | null>
+}
+
+/** @param known the newest epoch and the version that made it, where they were read already */
+export function pastOf(
+  product: Pick<Product, 'id'>,
+  { pool }: Pick<TargetDeps, 'pool'>,
+  known?: { readonly newest: Materialization; readonly manifests: ManifestSet },
+): ProductPast {
+  const epochs = new Map<number, Promise<Materialization | null>>()
+  const keys = new Map<string, Promise<readonly string[] | null>>()
+  if (known !== undefined) {
+    epochs.set(known.newest.epoch as number, Promise.resolve(known.newest))
+    keys.set(known.newest.version, Promise.resolve(known.manifests.output.primaryKey))
+  }
+  return {
+    epoch: (epoch) => once(epochs, epoch, () => findEpoch(pool, product.id, epoch)),
+    keyOf: (version) =>
+      once(keys, version, async () => {
+        const kept = await findVersion<ManifestSet>(pool, product.id, version)
+        return kept?.normalised.output.primaryKey ?? null
+      }),
+  }
+}
+
+/** What could not be read is asked for again by the next one. */
+function once<Key, Found>(known: Map<Key, Promise<Found>>, key: Key, find: () => Promise<Found>): Promise<Found> {
+  const before = known.get(key)
+  if (before !== undefined) return before
+  const finding = find()
+  known.set(key, finding)
+  finding.catch(() => known.delete(key))
+  return finding
+}
+
 /** The variant at its epochs, as what brings a store up to date asks for it. */
 export function epochsOf(
   product: Product,
   plan: VariantPlan,
   signal: AbortSignal,
   deps: TargetDeps,
+  past: ProductPast = pastOf(product, deps),
 ): Pick<StoreSync, 'committedAt' | 'at' | 'after'> {
-  const keyOf = keysOfVersions(product, deps)
   return {
     async committedAt(epoch) {
-      const found = await findEpoch(deps.pool, product.id, epoch)
+      const found = await past.epoch(epoch)
       return found && instantOf(found)
     },
     async at(epoch) {
-      const found = await findEpoch(deps.pool, product.id, epoch)
-      return found && epochState(product, plan, found, keyOf, signal, deps)
+      const found = await past.epoch(epoch)
+      return found && epochState(product, plan, found, past, signal, deps)
     },
-    after: (epoch) => epochStates(product, plan, epoch, keyOf, signal, deps),
-  }
-}
-
-type KeyOf = (version: string) => Promise<readonly string[] | null>
-
-/** The identity that each version gave its rows, asked for once; null where there is no such version. */
-function keysOfVersions(product: Product, deps: TargetDeps): KeyOf {
-  const known = new Map<string, readonly string[] | null>()
-  return async (version) => {
-    if (!known.has(version)) {
-      const kept = await findVersion<ManifestSet>(deps.pool, product.id, version)
-      known.set(version, kept?.normalised.output.primaryKey ?? null)
-    }
-    return known.get(version) ?? null
+    after: (epoch) => epochStates(product, plan, epoch, past, signal, deps),
   }
 }
 
@@ -74,7 +100,7 @@ async function* epochStates(
   product: Product,
   plan: VariantPlan,
   after: number,
-  keyOf: KeyOf,
+  past: ProductPast,
   signal: AbortSignal,
   deps: TargetDeps,
 ): AsyncGenerator<EpochState> {
@@ -82,7 +108,7 @@ async function* epochStates(
   for (;;) {
     const page = await epochsFrom(deps.pool, product.id, last + 1, EPOCHS_AT_ONCE)
     for (const epoch of page) {
-      const state = await epochState(product, plan, epoch, keyOf, signal, deps)
+      const state = await epochState(product, plan, epoch, past, signal, deps)
       if (state !== null) yield state
     }
     if (page.length < EPOCHS_AT_ONCE) return
@@ -95,7 +121,7 @@ async function epochState(
   product: Product,
   plan: VariantPlan,
   materialization: Materialization,
-  keyOf: KeyOf,
+  past: ProductPast,
   signal: AbortSignal,
   deps: TargetDeps,
 ): Promise<EpochState | null> {
@@ -103,7 +129,7 @@ async function epochState(
   if (snapshotId === undefined) return null
   try {
     const kept = await snapshotState(product, plan, snapshotId, signal, deps.lake)
-    const primaryKey = (await keyOf(materialization.version)) ?? kept.primaryKey
+    const primaryKey = (await past.keyOf(materialization.version)) ?? kept.primaryKey
     return {
       epoch: materialization.epoch as number,
       committedAt: instantOf(materialization),

@@ -82,6 +82,26 @@ async function expire(registry: TestRegistry, runId: string): Promise<void> {
 }
 
 describe('claiming', () => {
+  it('is one statement, and no transaction, where there is nothing to take', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant()
+    const run = await ingestion(registry, tenant)
+    const seen: string[] = []
+    const pool = new Proxy(registry.pool, {
+      get(target, name) {
+        if (name === 'query' || name === 'connect') seen.push(name)
+        const value = Reflect.get(target, name, target)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    assert.equal((await claimRun(pool, worker()))?.run.id, run.id)
+    assert.deepEqual(seen, ['query', 'connect'])
+    seen.length = 0
+    assert.equal(await claimRun(pool, worker()), null)
+    assert.deepEqual(seen, ['query'])
+    await assert.rejects(claimRun(pool, worker(), AbortSignal.abort(new Error('stop'))), { message: 'stop' })
+  })
+
   it('gives every run to exactly one of many workers', async () => {
     const registry = await fixture()
     const tenants = await Promise.all(Array.from({ length: 4 }, () => registry.tenant('enterprise')))

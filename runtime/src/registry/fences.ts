@@ -38,9 +38,9 @@ export async function checkFence(tx: Transaction, productId: string, token: bigi
 }
 
 /** Makes the caller the product's only writer: whoever holds a former token is FENCED from now on. */
-export async function raiseFence(tx: Transaction, productId: string): Promise<ProductFence> {
+export async function raiseFence(db: Queryable, productId: string): Promise<ProductFence> {
   const row = await maybeOne<Row>(
-    tx,
+    db,
     'fencing the product',
     'update product_fences set token = token + 1 where product_id = $1 returning token, epoch',
     [productId],

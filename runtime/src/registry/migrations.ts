@@ -53,6 +53,7 @@ import { comparedDeployments } from './migrations/095-compared-deployments.ts'
 import { expectations } from './migrations/097-expectations.ts'
 import { exportPlaces } from './migrations/101-export-places.ts'
 import { deletions } from './migrations/102-deletions.ts'
+import { inputsOfVersions } from './migrations/103-inputs-of-versions.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -115,5 +116,6 @@ export const registryMigrations: MigrationList = {
     expectations,
     exportPlaces,
     deletions,
+    inputsOfVersions,
   ],
 }

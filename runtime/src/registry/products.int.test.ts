@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
+import type pg from 'pg'
 import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { askForJobs, claimJobs, failJob, finishJob } from '../jobs/claims.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { pastOf } from '../materializer/targets.ts'
+import { readersOf } from '../operations/products/input-reads.ts'
 import {
   type AwaitedComparison,
   createDeployment,
@@ -47,10 +51,12 @@ import {
   findProductsByName,
   listProducts,
   type Product,
+  productsInServiceOf,
   productsReadingFrom,
   updateProduct,
 } from './products.ts'
 import { blockingColumns, productNotices, saveRaisedColumns, settleRaisedColumns } from './raised-classes.ts'
+import type { Queryable } from './sql.ts'
 import { ANN, startTestRegistry } from './testing.ts'
 import { findDraft, findVersion, JUDGED_BY_INFLUENCE, listVersions, saveDraft, saveVersion } from './versions.ts'
 
@@ -225,6 +231,109 @@ describe('a product', () => {
   })
 })
 
+/** The pool, with the statements that were sent over it. */
+function counting(): { readonly db: Queryable; readonly sent: string[] } {
+  const sent: string[] = []
+  const query = (statement: { readonly text: string }) => {
+    sent.push(statement.text)
+    return pool.query(statement)
+  }
+  return { db: { query } as unknown as Queryable, sent }
+}
+
+describe('the products that are made of something', () => {
+  interface Made {
+    readonly product: Product
+    readonly reads: readonly string[]
+    readonly isInService: boolean
+  }
+
+  async function make(tenant: string, name: string, reads: readonly string[], way: string): Promise<Made> {
+    const product = await create(tenant, 'd', name)
+    const inputs = reads.map((read, at) => {
+      const isProduct = read.startsWith('d.')
+      return { name: `i${at}`, connection: isProduct ? PRODUCTS : read, table: isProduct ? read : 'public.t' }
+    })
+    const version = { productId: product.id, version: '1.0.0', manifests: {}, normalised: { inputs }, digest: 'd' }
+    await inTransaction(pool, (tx) => saveVersion(tx, { ...version, deployedBy: ANN }))
+    const status = way === 'retired' ? 'retired' : way === 'degraded' ? 'degraded' : 'deployed'
+    const currentVersion = way === 'former' ? '2.0.0' : '1.0.0'
+    if (way !== 'drafted') await updateProduct(pool, tenant, product.id, { status, currentVersion })
+    if (way === 'former') {
+      const newer = { ...version, version: currentVersion, normalised: { inputs: [] } }
+      await inTransaction(pool, (tx) => saveVersion(tx, { ...newer, deployedBy: ANN }))
+    }
+    if (way === 'preview') await pool.query('update products set preview_of = id where id = $1', [product.id])
+    return { product, reads, isInService: way === 'deployed' || way === 'degraded' }
+  }
+
+  const namesOf = (found: readonly { readonly product: Product }[]) => found.map(({ product }) => product.name)
+  const inOrder = (found: readonly Made[]) => namesOf(found).toSorted()
+
+  it('are told for a connection by one statement, however many others there are', async () => {
+    const [mine, theirs] = [await registry.tenant('enterprise'), await registry.tenant('enterprise')]
+    const connection = await registry.connection(mine)
+    const ways = ['deployed', 'degraded', 'retired', 'former', 'drafted', 'preview']
+    const worlds = [[connection.name], ['other'], ['other', connection.name], [`${connection.name}x`], ['d.a'], []]
+    const made: Made[] = []
+    for (const [at, reads] of worlds.entries())
+      for (const way of ways) made.push(await make(mine, `p${at}${way}`, reads, way))
+    await make(theirs, 'theirs', [connection.name], 'deployed')
+    const { db, sent } = counting()
+    const found = await readersOf(db, connection)
+    const expected = made.filter(({ reads, isInService }) => isInService && reads.includes(connection.name))
+    assert.equal(expected.length, 4)
+    assert.deepEqual(namesOf(found), inOrder(expected))
+    assert.ok(found.every(({ manifests }) => manifests.inputs.some((input) => input.connection === connection.name)))
+    assert.equal(sent.length, 1)
+  })
+
+  it('are told for products, be it through others, without those that have nothing to do with them', async () => {
+    const [mine, theirs] = [await registry.tenant('enterprise'), await registry.tenant('enterprise')]
+    const ways = ['deployed', 'deployed', 'deployed', 'degraded', 'retired', 'former', 'preview']
+    let state = 7
+    const below = (bound: number) => {
+      state = (state * 48_271) % 2_147_483_647
+      return state % bound
+    }
+    const made: Made[] = []
+    for (let at = 0; at < 30; at += 1) {
+      // Circles among them.
+      const reads = Array.from({ length: below(3) }, () => `d.n${below(30)}`)
+      made.push(await make(mine, `n${at}`, reads, ways[below(ways.length)] as string))
+    }
+    await make(theirs, 'theirs', ['d.n0', 'd.n1', 'd.n2'], 'deployed')
+    const reached = (names: readonly string[]): readonly Made[] => {
+      const known = new Set(names)
+      const found = new Set<Made>()
+      for (const name of known) {
+        for (const one of made.filter(({ reads, isInService }) => isInService && reads.includes(name))) {
+          found.add(one)
+          known.add(`d.${one.product.name}`)
+        }
+      }
+      return [...found]
+    }
+    const sizes = new Set<number>()
+    for (let at = 0; at < 30; at += 1) {
+      const names = [`d.n${at}`, ...(at % 3 === 0 ? [`d.n${below(30)}`] : [])]
+      const expected = reached(names)
+      sizes.add(expected.length)
+      assert.deepEqual(namesOf(await productsInServiceOf(pool, mine, names)), inOrder(expected), names.join())
+    }
+    assert.ok(sizes.size > 3 && sizes.has(0), [...sizes].join())
+  })
+
+  it('are found by an index', async () => {
+    const plan = await inTransaction(pool, async (tx) => {
+      await tx.query('set local enable_seqscan = off')
+      const asked = `select from product_versions where normalised -> 'inputs' @> '[{"connection": "crm"}]'`
+      return (await tx.query(`explain ${asked}`)).rows
+    })
+    assert.match(JSON.stringify(plan), /product_versions_inputs/)
+  })
+})
+
 describe('manifests', () => {
   it('are replaced as a draft and pinned as a version', async () => {
     const product = await registry.product(await registry.tenant())
@@ -352,6 +461,23 @@ describe('materializations', () => {
       [three.id, two.id, one.id],
     )
     assert.ok(items.some(({ id }) => id === blocked.id))
+  })
+
+  it('are read once for all stores of a product, and those that are known not at all', async () => {
+    const product = await registry.product(await registry.tenant())
+    const one = await commit(product, '1.0.0', '1')
+    const two = await commit(product, '2.0.0', '2')
+    const { db, sent } = counting()
+    const manifests = { output: { primaryKey: ['id'] } } as unknown as ManifestSet
+    const past = pastOf(product, { pool: db as pg.Pool }, { newest: two, manifests })
+    const asked = await Promise.all([1, 1, 2, 3, 1].map((epoch) => past.epoch(epoch)))
+    assert.deepEqual(asked, [one, one, two, null, one])
+    assert.deepEqual(await past.keyOf('2.0.0'), ['id'])
+    assert.equal(await past.keyOf('1.0.0'), null)
+    assert.equal(sent.length, 3)
+    const failing = pastOf(product, { pool: { query: () => Promise.reject(new Error('gone')) } as unknown as pg.Pool })
+    await assert.rejects(failing.epoch(1), { message: /gone|database/ })
+    await assert.rejects(failing.epoch(1), { message: /gone|database/ })
   })
 })
 

@@ -169,17 +169,45 @@ export async function productsInServiceReading<Normalised>(
   tenant: string,
   connectionName: string,
 ): Promise<readonly ProductInService<Normalised>[]> {
+  // By the index of what versions are made of: a tenant's other products cost nothing.
   const rows = await many<Product & { readonly normalised: Normalised }>(
     db,
     'listing products',
-    `select ${COLUMNS}, (
-       select normalised from product_versions v where v.product_id = p.id and v.version = p.current_version) as normalised
-     from products p
-     where tenant = $1 and status <> 'retired' and preview_of is null and exists (
-       select from product_versions v, jsonb_array_elements(v.normalised -> 'inputs') i
-       where v.product_id = p.id and v.version = p.current_version and i ->> 'connection' = $2)
+    `with reading as (select product_id, version, normalised from product_versions where normalised -> 'inputs' @> $2)
+     select ${COLUMNS}, normalised from products join reading on product_id = id and version = current_version
+     where tenant = $1 and status <> 'retired' and preview_of is null order by domain, name limit 10000`,
+    [tenant, json([{ connection: connectionName }])],
+  )
+  return rows.map(({ normalised, ...product }) => ({ product, normalised }))
+}
+
+/**
+ * The products in service, without previews, that are made of one of these (`namespace.name`), be it through others, by namespace
+ * and name. At most 10,000.
+ */
+export async function productsInServiceOf<Normalised>(
+  db: Queryable,
+  tenant: string,
+  names: readonly string[],
+): Promise<readonly ProductInService<Normalised>[]> {
+  const rows = await many<Product & { readonly normalised: Normalised }>(
+    db,
+    'listing products that are made of others',
+    `with recursive reached as (
+       select unnest($2::text[]) as name, null::text as product_id
+       union
+       select p.domain || '.' || p.name, p.id
+       from reached r
+         join product_versions v on v.normalised -> 'inputs'
+           @> jsonb_build_array(jsonb_build_object('connection', $3::text, 'table', r.name))
+         join products p on p.id = v.product_id and p.current_version = v.version
+       where p.tenant = $1 and p.status <> 'retired' and p.preview_of is null),
+     reading as (
+       select product_id, version, normalised from product_versions
+       where product_id in (select product_id from reached))
+     select ${COLUMNS}, normalised from products join reading on product_id = id and version = current_version
      order by domain, name limit 10000`,
-    [tenant, connectionName],
+    [tenant, names, PRODUCTS],
   )
   return rows.map(({ normalised, ...product }) => ({ product, normalised }))
 }

@@ -57,8 +57,12 @@ const CONCURRENCY = JSON.stringify(
 export async function claimRun(pool: pg.Pool, request: ClaimRequest, signal?: AbortSignal): Promise<ClaimedRun | null> {
   const options = signal ? { signal } : {}
   for (let attempt = 0; ; attempt++) {
+    signal?.throwIfAborted()
+    // Mostly there is nothing, which takes no transaction to see.
+    const tenants = await tenantsWithWork(pool, request)
+    if (tenants.length === 0) return null
     try {
-      return await inTransaction(pool, (tx) => claimIn(tx, request), options)
+      return await inTransaction(pool, (tx) => claimIn(tx, tenants, request), options)
     } catch (error) {
       if (!isSerializationFailure(error) || attempt === CLAIM_RETRIES) throw error
       await sleep(10 * 2 ** attempt)
@@ -66,8 +70,8 @@ export async function claimRun(pool: pg.Pool, request: ClaimRequest, signal?: Ab
   }
 }
 
-async function claimIn(tx: Transaction, request: ClaimRequest): Promise<ClaimedRun | null> {
-  for (const tenant of await tenantsWithWork(tx, request)) {
+async function claimIn(tx: Transaction, tenants: readonly string[], request: ClaimRequest): Promise<ClaimedRun | null> {
+  for (const tenant of tenants) {
     // One claim at a time counts a tenant's running runs; another tenant's work does not wait for it.
     if (!(await tryLockTenant(tx, tenant))) continue
     for (const candidate of await candidates(tx, tenant, request)) {
@@ -93,9 +97,9 @@ const MAY_BEGIN = `(r.state = 'running' or not exists (
 
 const notExcepted = (parameter: string): string => `not coalesce(${parameter}::jsonb -> r.kind ? r.tenant, false)`
 
-async function tenantsWithWork(tx: Transaction, request: ClaimRequest): Promise<readonly string[]> {
+async function tenantsWithWork(db: Queryable, request: ClaimRequest): Promise<readonly string[]> {
   const rows = await many<{ tenant: string }>(
-    tx,
+    db,
     'looking for work',
     `select r.tenant from runs r join tenants t on t.slug = r.tenant
        cross join lateral (

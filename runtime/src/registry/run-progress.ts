@@ -2,7 +2,7 @@
 import type { RecordedError } from './deployments.ts'
 import { fenced } from './fences.ts'
 import type { RunLease } from './run-claims.ts'
-import { change, json, many, maybeOne, type Queryable } from './sql.ts'
+import { json, many, maybeOne, type Queryable } from './sql.ts'
 
 export interface TableProgress {
   /** As the source names it: `schema.table`. */
@@ -211,17 +211,15 @@ export async function appendRunLog(
   const row = await maybeOne(
     db,
     'writing the run’s log',
-    `insert into run_log (run_id, level, message) select $1, $3, $4 where ${STILL_MINE} returning line`,
-    [lease.runId, lease.token, level, message.slice(0, MAX_LINE_CHARACTERS)],
+    `with held as (select from runs where id = $1 and token = $2 and state = 'running'),
+       trimmed as (
+         delete from run_log where run_id = $1 and exists (select from held) and line <= (
+           select line from run_log where run_id = $1 order by line desc offset $5 limit 1))
+     insert into run_log (run_id, level, message) select $1, $3, $4 from held returning line`,
+    // Of the lines that are there already.
+    [lease.runId, lease.token, level, message.slice(0, MAX_LINE_CHARACTERS), MAX_LOG_LINES - 1],
   )
   if (row === null) throw fenced()
-  await change(
-    db,
-    'trimming the run’s log',
-    `delete from run_log where run_id = $1 and line <= (
-       select line from run_log where run_id = $1 order by line desc offset $2 limit 1)`,
-    [lease.runId, MAX_LOG_LINES],
-  )
 }
 
 /** The newest lines, oldest of them first. */

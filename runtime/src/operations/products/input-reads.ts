@@ -7,10 +7,9 @@ import { type Input, keepsMissing, type ManifestSet, type OutputManifest } from 
 import { contractOf, type SchemaContract } from '../../manifest/schema-contract.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
-import { deployedProducts, type Product } from '../../registry/products.ts'
+import { type Product, productsInServiceReading } from '../../registry/products.ts'
 import { lastReads, type TableProgress } from '../../registry/run-progress.ts'
 import type { Queryable } from '../../registry/sql.ts'
-import { findVersion } from '../../registry/versions.ts'
 
 export interface InputRead extends Pick<TableProgress, 'modeReason' | 'deletes' | 'deletesReason'> {
   /** The alias. */
@@ -33,14 +32,8 @@ export interface Reader {
 /** The products in service that read from the connection. */
 export async function readersOf(db: Queryable, connection: Connection): Promise<readonly Reader[]> {
   // Previews are made once, and ask nothing of syncs.
-  const products = (await deployedProducts(db, connection.tenant)).filter(({ previewOf }) => previewOf === null)
-  const readers: Reader[] = []
-  for (const product of products) {
-    const version = await findVersion<ManifestSet>(db, product.id, product.currentVersion as string)
-    const reads = version?.normalised.inputs.some((input) => input.connection === connection.name)
-    if (version && reads) readers.push({ product, manifests: version.normalised })
-  }
-  return readers
+  const readers = await productsInServiceReading<ManifestSet>(db, connection.tenant, connection.name)
+  return readers.map(({ product, normalised }) => ({ product, manifests: normalised }))
 }
 
 const UNKNOWN = { mode: null, modeReason: null, deletes: null, deletesReason: null, readAt: null } as const
