@@ -26,7 +26,8 @@ before(async () => {
   await writeFile(join(proving, 'package.json'), '{"name":"proving","version":"1.0.0","type":"module"}')
   const referenceModule = JSON.stringify(new URL('./reference/index.ts', import.meta.url).href)
   await writeFile(join(proving, 'index.js'), `export { default } from ${referenceModule}`)
-  await writeFile(join(proving, 'conformance.js'), `export { start } from ${fixture}`)
+  const named = `export const start = async () => Object.assign(await made(), { server: 'Memory 1.0' })`
+  await writeFile(join(proving, 'conformance.js'), `import { start as made } from ${fixture}\n${named}`)
   leaking = join(folder, 'leaking')
   await mkdir(leaking)
   await writeFile(join(leaking, 'index.js'), leakingPlugin(referenceModule))
@@ -90,7 +91,7 @@ test('a whole level gives a certificate of the files, signed by a key that is ma
 
   assert.equal(body.sdk, SDK_VERSION)
   assert.match(String(body.date), /^\d{4}-\d{2}-\d{2}$/)
-  assert.deepEqual([body.dependencies?.packages, body.signer], [[], 'the data team'])
+  assert.deepEqual([body.dependencies?.packages, body.signer, body.server], [[], 'the data team', 'Memory 1.0'])
 
   const again = await run(proving, ...wanted)
   assert.doesNotMatch(again.text, /a new key/)
@@ -108,6 +109,8 @@ test('a whole level gives a certificate of the files, signed by a key that is ma
   assert.equal(json.replay, `npx sluice-conformance ${proving} --level core --seed 1`)
   for (const text of texts)
     for (const said of [json.date, json.replay, json.key.name, 'operation get']) assert.ok(text.includes(said), said)
+  assert.equal(json.server, 'Memory 1.0')
+  assert.ok(texts[0]?.includes('Memory 1.0'))
   assert.match(again.text, /took \d.* s; longest: \d+ [a-z-]+ \d/)
 
   await writeFile(join(proving, 'another.js'), '')

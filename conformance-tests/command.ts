@@ -82,6 +82,8 @@ interface Request {
   readonly isOfSources: boolean
   /** The command that does it again, or these checks of it. */
   replay(only?: readonly string[]): string
+  /** That the fixture names, once it was started. */
+  server(): string | undefined
 }
 
 /** The exit code: 0, 1 or 2, as the usage says. */
@@ -192,9 +194,11 @@ async function requestOf(specifier: string, values: Values, redactor: Redactor):
     throw new Error(`${specifier} has no serving plugin or connector as its default export`)
   }
   const fixture = await fixtureOf(modulePath, specifier, values.fixture)
+  let server: string | undefined
   const start = async () => {
     const started = await fixture.start()
     redactor.learn(plugin.settingsSchema, started.settings)
+    server = started.server
     return started
   }
   const manifest = (await packageOf(modulePath))?.manifest
@@ -205,7 +209,7 @@ async function requestOf(specifier: string, values: Values, redactor: Redactor):
   checksOf(options)
   const { level, seed, only } = wish
   const replay = (checks = only) => replayCommand({ plugin: specifier, fixture: values.fixture, level, seed }, checks)
-  return { modulePath, options, redactor, isWhole: only.length === 0, isOfSources, replay }
+  return { modulePath, options, redactor, isWhole: only.length === 0, isOfSources, replay, server: () => server }
 }
 
 function isOfConnector(options: Request['options']): options is ConnectorSuiteOptions {
@@ -260,6 +264,7 @@ async function runAndReport(request: Request, values: Values, output: Output): P
   const tell = (result: CheckResult) => output.line(checkLine(recordedCheck(result, redactor, again)))
   const results = await (isOfConnector(options) ? runConnectorSuite(options, tell) : runSuite(options, tell))
   const suite = (await packageOf(import.meta.filename))?.version ?? SDK_VERSION
+  const server = request.server()
   const facts = {
     plugin: `${plugin.type}/${plugin.name}`,
     version: plugin.version,
@@ -269,6 +274,7 @@ async function runAndReport(request: Request, values: Values, output: Output): P
     seed,
     date: new Date().toISOString().slice(0, 'YYYY-MM-DD'.length),
     replay: request.replay(),
+    ...(server === undefined ? {} : { server }),
   }
   const record = recordOf(facts, results, redactor, again)
   const run: RunRecord = {

@@ -17,6 +17,8 @@ export type CheckStepName = (typeof CHECK_STEPS)[number]
 export interface SourceFixture {
   /** Of a connection that works. */
   readonly settings: unknown
+  /** Name and version of the source, for certificates: `MariaDB 12.0.2`. Left out where it has none. */
+  readonly server?: string
   /**
    * The steps that `check` goes through, in their order: a folder of files has `privileges` alone. Each has to be broken
    * once (`broken`), `check` reports these and no others, and a connector that asks the host for an address has `dns` and

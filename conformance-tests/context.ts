@@ -28,6 +28,8 @@ import type { Schedule } from './simulation/schedule.ts'
 /** A running store to test against, made by the plugin's author. */
 export interface Fixture {
   readonly settings: unknown
+  /** Name and version of the store's server, for certificates: `Valkey 9.1.2`. Left out where a store has none. */
+  readonly server?: string
   /** For stores that read the lake through a catalog, and not by its files alone. Default: the suite's own. */
   openLake?(): Promise<LakeWorkshop>
   /** Ends the store's server, if it has one, and starts it again on the same data. */

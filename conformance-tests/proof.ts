@@ -60,6 +60,7 @@ export function certificateBody({ plugin, package: from, sha256, run, ...said }:
     plugin: { kind, type, name, version },
     package: { name: from.name, version: from.version, sha256 },
     date: run.date,
+    ...(run.server === undefined ? {} : { server: run.server }),
     ...(dependencies === undefined ? {} : { dependencies }),
     ...(signer === undefined ? {} : { signer }),
     sdk: SDK_VERSION,

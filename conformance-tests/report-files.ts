@@ -47,14 +47,14 @@ export async function writeReports(
   if (typeof made === 'string') {
     await writeTexts(run, place)
     // One of a former run would say what no longer holds.
-    if (typeof certified !== 'string') await rm(certificateFile(certified, place), { force: true })
+    if (typeof certified !== 'string') await rm(join(place.folder, certificateName(certified.plugin)), { force: true })
     return [...lines, `no certificate: ${made}`]
   }
   const { certificate, isNewKey, gaps } = made
   const { publicKey, body } = certificate
   const key = { name: keyName(publicKey), publicKey, ...(body.signer === undefined ? {} : { signer: body.signer }) }
   await writeTexts({ ...run, key }, place)
-  const file = certificateFile(certified as Certified, place)
+  const file = join(place.folder, certificateName((certified as Certified).plugin))
   await writeFile(file, `${JSON.stringify(certificate, null, 2)}\n`)
   return [
     ...(isNewKey ? [`a new key was made: ${place.keyFile}`] : []),
@@ -70,8 +70,9 @@ async function writeTexts(run: RunRecord, { folder }: ReportPlace): Promise<void
   for (const [ending, text] of Object.entries(reports)) await writeFile(join(folder, `conformance.${ending}`), text)
 }
 
-function certificateFile({ plugin: { type, name } }: Certified, { folder }: ReportPlace): string {
-  return join(folder, `${type}-${name}`.replaceAll(/[^a-z0-9_-]/gi, '_') + CERTIFICATE_SUFFIX)
+/** The name of its file. */
+export function certificateName({ type, name }: Pick<ServingPlugin | ConnectorPlugin, 'type' | 'name'>): string {
+  return `${type}-${name}`.replaceAll(/[^a-z0-9_-]/gi, '_') + CERTIFICATE_SUFFIX
 }
 
 async function makeCertificate(run: RunRecord, { plugin, modulePath }: Certified, place: ReportPlace): Promise<Made> {

@@ -18,6 +18,7 @@ export function htmlReport(run: RunRecord): string {
   const facts = [
     ['plugin', `${plugin} ${version}`],
     ['date', run.date],
+    ...(run.server === undefined ? [] : [['tried on', run.server]]),
     ['level and seed', `${level}, ${seed}`],
     ['SDK and suite', `${sdk}, ${suite}`],
     ['checks', counts.join(', ')],

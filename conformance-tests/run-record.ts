@@ -26,6 +26,8 @@ export interface RunFacts {
   readonly seed: number
   /** `YYYY-MM-DD` in UTC. */
   readonly date: string
+  /** That the fixture names. */
+  readonly server?: string
   /** The command that does it again. */
   readonly replay: string
 }

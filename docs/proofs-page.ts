@@ -20,7 +20,10 @@ certificate proves it yet. An empty cell means: not supported.
 /** Throws where a certificate was changed after it was signed. */
 function certificatesIn(folder: string): readonly CertificateBody[] {
   const names = readdirSync(folder).filter((name) => name.endsWith(CERTIFICATE_SUFFIX))
-  return names.sort().map((name) => {
+  // The certificate of a plugin, and then those of the same plugin on other servers.
+  const stem = (name: string) => name.slice(0, -CERTIFICATE_SUFFIX.length)
+  const sorted = names.toSorted((one, other) => (stem(one) < stem(other) ? -1 : 1))
+  return sorted.map((name) => {
     const read = readCertificate(readFileSync(join(folder, name), 'utf8'))
     if ('problem' in read) throw new Error(`${name}: ${read.problem}`)
     return read.body
@@ -31,7 +34,13 @@ function certificatesIn(folder: string): readonly CertificateBody[] {
 export function proofsPage(folder: string, stores: readonly ServingPlugin[]): string {
   const certificates = certificatesIn(folder)
   const declared = new Map(stores.map((store) => [`${store.type} (${store.name})`, capabilityNames(store)]))
-  const proofs = new Map(certificates.map((body) => [columnOf(body.plugin), body]))
+  const proofs = new Map<string, CertificateBody>()
+  for (const body of certificates) {
+    const column = columnOf(body.plugin)
+    const isAgain = proofs.has(column)
+    proofs.set(isAgain ? `${column} on ${body.server}` : column, body)
+    if (isAgain) declared.set(`${column} on ${body.server}`, declared.get(column) ?? [])
+  }
   const columns = [...new Set([...declared.keys(), ...proofs.keys()])]
   const of = (column: string) => proofs.get(column)?.proved ?? []
   const lines = [...new Set(columns.flatMap((column) => [...(declared.get(column) ?? []), ...of(column)]))].sort()
@@ -47,6 +56,7 @@ function columnOf({ kind, type, name }: CertificateBody['plugin']): string {
 const FACTS: readonly (readonly [string, (body: CertificateBody) => string])[] = [
   ['level', ({ level }) => level],
   ['made on', ({ date }) => date ?? 'unknown'],
+  ['tried on', ({ server }) => server ?? ''],
   ['SDK, suite', ({ sdk, suite }) => `${sdk}, ${suite}`],
   ['dependencies, by digest', ({ dependencies }) => dependencies?.sha256.slice(0, 12) ?? 'unknown'],
   ['checks that hold', ({ checks }) => String((checks['passed'] ?? 0) + (checks['inverted'] ?? 0))],

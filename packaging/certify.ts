@@ -1,5 +1,5 @@
 /**
- * `npm run certify [-- PLUGIN…]`: proves the stores of this repository, each in a process of its own and with the
+ * `npm run certify [-- PLUGIN…]`: proves the plugins of this repository, each in a process of its own and with the
  * servers that it needs, and keeps their certificates in docs/certificates, which the matrix of stores and capabilities
  * is made from. With `--check` nothing is run: it ends with 1 where a certificate is not of the files as they are now,
  * which a release asks.
@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CERTIFICATE_SUFFIX } from '@sluice/sdk'
 import type { StackServer } from '../stack/server.ts'
-import { CERTIFIED, type Certified } from './certified.ts'
-import { CERTIFICATES, staleCertificates } from './kept-certificates.ts'
+import { CERTIFIED, type Certified, certifiedName } from './certified.ts'
+import { CERTIFICATES, keptName, staleCertificates } from './kept-certificates.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const LAUNCHER = join(ROOT, 'conformance-tests/bin/sluice-conformance.js')
@@ -21,7 +21,8 @@ const interrupted = new AbortController()
 let proving: ChildProcess | null = null
 
 /** Whether a certificate was made. */
-async function certify({ plugin, level, servers = [], fixture }: Certified): Promise<boolean> {
+async function certify(one: Certified): Promise<boolean> {
+  const { plugin, level, servers = [], fixture } = one
   const folder = await mkdtemp(join(tmpdir(), 'sluice-certify-'))
   const running: StackServer[] = []
   try {
@@ -37,7 +38,7 @@ async function certify({ plugin, level, servers = [], fixture }: Certified): Pro
     proving = child
     await new Promise((resolve) => child.once('exit', resolve))
     const made = (await readdir(report).catch(() => [])).filter((name) => name.endsWith(CERTIFICATE_SUFFIX))
-    for (const name of made) await copyFile(join(report, name), join(CERTIFICATES, name))
+    for (const name of made) await copyFile(join(report, name), join(CERTIFICATES, keptName(name, one)))
     return made.length > 0
   } finally {
     for (const server of running.reverse()) await server.stop()
@@ -46,9 +47,10 @@ async function certify({ plugin, level, servers = [], fixture }: Certified): Pro
 }
 
 function chosen(names: readonly string[]): readonly Certified[] {
-  const unknown = names.filter((name) => !CERTIFIED.some(({ plugin }) => plugin === name))
+  const unknown = names.filter((name) => !CERTIFIED.some((one) => certifiedName(one) === name))
   if (unknown.length > 0) throw new Error(`no certificate is kept of ${unknown.join(', ')}`)
-  return CERTIFIED.filter(({ plugin }) => names.length === 0 || names.includes(plugin))
+  const wanted = CERTIFIED.filter((one) => names.length === 0 || names.includes(certifiedName(one)))
+  return wanted.filter(({ whereGiven }) => whereGiven === undefined || process.env[whereGiven] !== undefined)
 }
 
 async function check(): Promise<void> {
@@ -69,7 +71,8 @@ async function main(args: readonly string[]): Promise<void> {
       proving?.kill(signal)
     })
   }
-  for (const one of chosen(args)) if (interrupted.signal.aborted || !(await certify(one))) failed.push(one.plugin)
+  for (const one of chosen(args))
+    if (interrupted.signal.aborted || !(await certify(one))) failed.push(certifiedName(one))
   if (failed.length === 0) return
   console.error(`no certificate was made of ${failed.join(', ')}`)
   process.exitCode = 1

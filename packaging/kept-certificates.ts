@@ -11,11 +11,17 @@ import {
   type ServingPlugin,
 } from '@sluice/sdk'
 import { dependenciesOfPackage, digestOfPackage, packageOf } from '../conformance-tests/plugin-package.ts'
-import { CERTIFIED, type Certified } from './certified.ts'
+import { certificateName } from '../conformance-tests/report-files.ts'
+import { CERTIFIED, type Certified, certifiedName } from './certified.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
 export const CERTIFICATES = join(ROOT, 'docs/certificates')
+
+/** Under which name a certificate is kept that the suite has written under that one. */
+export function keptName(made: string, { on }: Certified): string {
+  return on === undefined ? made : `${made.slice(0, -CERTIFICATE_SUFFIX.length)}-on-${on}${CERTIFICATE_SUFFIX}`
+}
 
 /** By the name of the file. Throws where one was changed after it was signed. */
 export async function keptCertificates(): Promise<ReadonlyMap<string, CertificateBody>> {
@@ -40,9 +46,10 @@ export async function certifiedPlugin(one: Certified): Promise<ServingPlugin | C
 
 export function certificateOf(
   kept: ReadonlyMap<string, CertificateBody>,
+  one: Certified,
   { type, name }: Pick<ServingPlugin | ConnectorPlugin, 'type' | 'name'>,
 ): CertificateBody | null {
-  return [...kept.values()].find(({ plugin }) => plugin.type === type && plugin.name === name) ?? null
+  return kept.get(keptName(certificateName({ type, name }), one)) ?? null
 }
 
 /** In words, which certificates are missing or of other files than those that are there now. */
@@ -50,16 +57,18 @@ export async function staleCertificates(): Promise<readonly string[]> {
   const kept = await keptCertificates()
   const problems: string[] = []
   for (const one of CERTIFIED) {
-    const body = certificateOf(kept, await certifiedPlugin(one))
+    const body = certificateOf(kept, one, await certifiedPlugin(one))
+    if (body === null && one.whereGiven !== undefined) continue
+    const again = `npm run certify -- ${certifiedName(one)}`
     const folder = (await packageOf(moduleOf(one)))?.folder
     const digest = folder === undefined ? null : await digestOfPackage(folder, moduleOf(one))
-    if (body === null) problems.push(`${one.plugin} has no certificate: npm run certify -- ${one.plugin}`)
+    if (body === null) problems.push(`${certifiedName(one)} has no certificate: ${again}`)
     else if (body.package.sha256 !== digest) {
-      problems.push(`${one.plugin} has changed since it was certified: npm run certify -- ${one.plugin}`)
+      problems.push(`${certifiedName(one)} has changed since it was certified: ${again}`)
     } else if (folder !== undefined && body.dependencies !== undefined) {
       const installed = await dependenciesOfPackage(folder)
       const why = 'problem' in installed ? installed.problem : dependencyDifference(body.dependencies, installed)
-      if (why !== null) problems.push(`${one.plugin} has other dependencies (${why}): npm run certify -- ${one.plugin}`)
+      if (why !== null) problems.push(`${certifiedName(one)} has other dependencies (${why}): ${again}`)
     }
   }
   return problems

@@ -27,6 +27,8 @@ export interface CertificateBody {
   readonly date?: string
   /** What the package was tried with. Absent: unknown. */
   readonly dependencies?: CertifiedDependencies
+  /** The server that the plugin was tried on, as its fixture names it: `Valkey 9.1.2`. Absent: unknown, or there is none. */
+  readonly server?: string
   /** Who says that he ran the suite, in his own words: worth what the key is. */
   readonly signer?: string
   readonly sdk: string
@@ -98,6 +100,7 @@ function isBody(body: Partial<CertificateBody> | undefined): body is Certificate
     Array.isArray(body.proved) &&
     ['string', 'undefined'].includes(typeof body.date) &&
     ['string', 'undefined'].includes(typeof body.signer) &&
+    ['string', 'undefined'].includes(typeof body.server) &&
     areDependencies(body.dependencies)
   )
 }

@@ -15,14 +15,21 @@ export async function start(): Promise<Fixture> {
   const lake = await startRegistryLake()
   const engine = { query: () => Promise.reject(new Error('Trino reads the lake by itself')) }
   const writer = new TableWriter(lake)
+  const url = process.env['SLUICE_TEST_TRINO_URL']
   return {
-    settings: { url: process.env['SLUICE_TEST_TRINO_URL'], catalog: await catalogProperties(lake) },
+    settings: { url, catalog: await catalogProperties(lake) },
+    server: await serverAt(url),
     openLake: async () => ({ engine, write: (target, rows) => writer.write(target, rows), async close() {} }),
     async restart() {},
     stop: async () => {
       await lake[Symbol.asyncDispose]()
     },
   }
+}
+
+async function serverAt(url: string | undefined): Promise<string> {
+  const { nodeVersion } = (await (await fetch(`${url}/v1/info`)).json()) as { nodeVersion: { version: string } }
+  return `Trino ${nodeVersion.version}`
 }
 
 /** Writes of a table follow one another, as the runtime's do: a commit starts from the table as it is. */

@@ -17,6 +17,10 @@ export async function start(): Promise<Fixture> {
   }
   return {
     settings,
+    server: await withClient(settings, async (client) => {
+      const { rows } = await client.execute('SELECT release_version FROM system.local')
+      return `Cassandra ${rows[0]?.['release_version']}`
+    }),
     unreachable: { ...settings, port: 9 },
     // The cluster is shared, so nothing restarts it; what a client kept is gone with the store that was closed.
     async restart() {},
@@ -24,13 +28,23 @@ export async function start(): Promise<Fixture> {
   }
 }
 
-async function dropKeyspace({ contact_points, port = 9042, local_data_center, keyspace }: Settings): Promise<void> {
+async function dropKeyspace(settings: Settings): Promise<void> {
+  await withClient(settings, (client) => client.execute(`DROP KEYSPACE IF EXISTS ${settings.keyspace}`))
+}
+
+async function withClient<T>(
+  { contact_points, port = 9042, local_data_center }: Settings,
+  run: (client: cassandra.Client) => Promise<T>,
+): Promise<T> {
   const client = new cassandra.Client({
     contactPoints: [...contact_points],
     localDataCenter: local_data_center,
     protocolOptions: { port },
   })
-  await client.connect()
-  await client.execute(`DROP KEYSPACE IF EXISTS ${keyspace}`)
-  await client.shutdown()
+  try {
+    await client.connect()
+    return await run(client)
+  } finally {
+    await client.shutdown()
+  }
 }

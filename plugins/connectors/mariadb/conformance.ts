@@ -14,8 +14,10 @@ export async function start(): Promise<SourceFixture> {
     `GRANT SHOW VIEW ON ${quoteName(settings.database)}.* TO ${quoteText(nobody)}@'%'`,
   )
   const grant = (name: string) => sql(`GRANT SELECT ON ${quoteName(settings.database)}.${quoteName(name)} TO ${reader}`)
+  const [told] = await sql('SELECT version()')
   return {
     settings,
+    server: `MariaDB ${String(told?.[0]).split('-')[0]}`,
     steps: ['dns', 'tcp', 'tls', 'auth', 'privileges'],
     // Without float and double, which have neither NaN nor infinities, timestamptz, which begins in 1970 and ends in 2038, and
     // uuid, of which MariaDB knows the versions 1 to 5 alone.

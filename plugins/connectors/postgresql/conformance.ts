@@ -13,8 +13,10 @@ export async function start(): Promise<SourceFixture> {
   await sql(`CREATE ROLE sees_nothing LOGIN PASSWORD 'open sesame'; ALTER ROLE ${reader} REPLICATION;
     GRANT CREATE ON DATABASE ${escapeIdentifier(settings.database)} TO ${reader}; ALTER SCHEMA public OWNER TO ${reader}`)
   const own = `usename = '${settings.user}'`
+  const [told] = await sql('SHOW server_version')
   return {
     settings,
+    server: `PostgreSQL ${String(told?.['server_version']).split(' ')[0]}`,
     steps: ['dns', 'tcp', 'tls', 'auth', 'privileges'],
     expected: [await made(sql, settings.user)],
     broken: {

@@ -15,6 +15,8 @@ import { parseLogin, type Settings } from './settings.ts'
 
 export interface PostgresFixture {
   readonly settings: Settings
+  /** `PostgreSQL 18.1`. */
+  readonly server: string
   /** A server that nobody answers for. */
   readonly unreachable: Settings
   /** Settings that their schema takes and that cannot be right. */
@@ -46,8 +48,12 @@ export async function startPostgres(
   await onServer(server.url, null, (client) => prepare(client, id, database, roleOptions))
   const login = (role: Role) => loginUrl(server.url, database, `${role}_${id}`)
   const settings = { owner: login('owner'), writer: login('writer'), reader: login('reader') }
+  const [found] = await onServer(server.url, null, (client) =>
+    client.query('SHOW server_version').then(({ rows }) => rows),
+  )
   return {
     settings,
+    server: `PostgreSQL ${String(found?.server_version).split(' ')[0]}`,
     // The discard port: nothing listens there on a machine that tests run on.
     unreachable: { ...settings, reader: `postgresql://nobody:${PASSWORD}@127.0.0.1:9/${database}` },
     invalid: [

@@ -12,7 +12,16 @@ export async function start() {
   if (url === undefined) throw new Error('set SLUICE_TEST_REDIS_URL to a Redis server that tests may fill and restart')
   const cluster = process.env['SLUICE_TEST_REDIS_CLUSTER'] === 'true'
   const unreachable = { url: 'redis://127.0.0.1:1', connect_timeout_ms: 500 }
-  return { settings: { url, cluster }, unreachable, restart: () => restart(url, cluster), async stop() {} }
+  const server = await serverAt(url, cluster)
+  return { settings: { url, cluster }, server, unreachable, restart: () => restart(url, cluster), async stop() {} }
+}
+
+/** `Redis 8.2.1`, `Valkey 9.1.2`, `Redis Cluster 8.2.1`. */
+async function serverAt(url: string, isCluster: boolean): Promise<string> {
+  const info = await withClient(url, (client) => client.info('server'))
+  const valkey = /^valkey_version:(\S+)/m.exec(info)?.[1]
+  const version = valkey ?? /^redis_version:(\S+)/m.exec(info)?.[1] ?? ''
+  return `${valkey === undefined ? 'Redis' : 'Valkey'}${isCluster ? ' Cluster' : ''} ${version}`
 }
 
 /** Every server, so that what is only in memory is gone. */

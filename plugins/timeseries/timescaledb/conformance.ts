@@ -6,5 +6,6 @@ export async function start(): Promise<PostgresFixture> {
   if (url === undefined) throw new Error('SLUICE_TEST_TIMESCALE_URL names no server')
   const fixture = await startPostgres({}, url)
   await fixture.admin('create extension timescaledb')
-  return fixture
+  const [found] = await fixture.admin(`select extversion from pg_extension where extname = 'timescaledb'`)
+  return { ...fixture, server: `TimescaleDB ${found?.['extversion']} on ${fixture.server}` }
 }
