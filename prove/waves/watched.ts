@@ -46,6 +46,7 @@ export async function rowsIn(files: readonly string[]): Promise<number> {
     return Number((await counted.getRowsJson())[0]?.[0] ?? 0)
   } finally {
     connection.closeSync()
+    database.closeSync()
   }
 }
 
