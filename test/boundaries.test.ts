@@ -163,7 +163,7 @@ describe('imports', () => {
     const found = sourceFiles([`${RUNTIME}http/**/*.ts`])
       .filter(({ path }) => !isTest(path))
       .flatMap(({ path, text }) =>
-        [...text.matchAll(/^import \{([^}]*)\} from '[./]+registry\/[^']+'$/gm)].flatMap((match) =>
+        [...text.matchAll(/^import \{([^}]*)\} \w+ '[./]+registry\/[^']+'$/gm)].flatMap((match) =>
           (match[1] as string)
             .split(',')
             .map((name) => name.trim())

@@ -1,7 +1,7 @@
 /**
  * `npm test`: starts one PostgreSQL for all test files, and one embedded runtime for those of acceptance/, runs them, and
- * ends both. Arguments are globs of test files; without any, what needs nothing but npm, and not long: what does are suites
- * of the stack (`long`, and acceptance/).
+ * ends both. Arguments are globs of test files; without any, all that no suite of the stack has: what takes long (`long`),
+ * or rests on plugins or tables alone (`plugins`, `iceberg`), is there, and runs when something that it rests on has changed.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
@@ -29,11 +29,10 @@ const EVERYTHING = [
   'runtime/src/**/*.test.ts',
   'stack/selection/*.test.ts',
   'prove/**/*.test.ts',
-  // Those that break a whole runtime of their own are a suite of the stack, which runs in every run of CI.
-  'test/!(*.int).test.ts',
+  'test/*.test.ts',
 ]
 
-const LONG = SUITES.find(({ name }) => name === 'long')?.tests ?? []
+const ELSEWHERE = SUITES.flatMap(({ tests }) => tests)
 
 /** Of one test or suite: only for one that would never end. */
 const TEST_TIMEOUT_MS = 1_200_000
@@ -87,7 +86,7 @@ function runTests(files: readonly string[], environment: NodeJS.ProcessEnv): Pro
 const patterns = process.argv.slice(2)
 const files = globSync(patterns.length > 0 ? patterns : EVERYTHING, {
   cwd: root,
-  exclude: ['**/node_modules/**', '**/dist/**', '**/*.stack.test.ts', ...(patterns.length > 0 ? [] : LONG)],
+  exclude: ['**/node_modules/**', '**/dist/**', '**/*.stack.test.ts', ...(patterns.length > 0 ? [] : ELSEWHERE)],
 }).sort()
 if (files.length === 0) throw new Error('no test file matches')
 const startedMs = performance.now()
