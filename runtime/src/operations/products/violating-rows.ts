@@ -32,10 +32,10 @@ export async function visibleRows(
   const kept = await violatingRowsOf(platform.pool, platform.masters, tenant, product.id)
   if (kept === null) return () => none
   const made = await findMaterialization(platform.pool, tenant, kept.materializationId)
-  const version = made && (await findVersion<ManifestSet>(platform.pool, product.id, made.version))
-  if (!version) return () => none
+  const then = made && (await findVersion<ManifestSet>(platform.pool, product.id, made.version))
+  if (!then) return () => none
   // What is in mind of the product may be from before that version.
-  const { columns } = asMadeBy(await platform.served.find(tenant, product.id), version.normalised, platform.rules)
+  const { columns } = asMadeBy(await platform.served.find(tenant, product.id), then.normalised, platform.rules)
   const nameFor = (clear: Sight['clear']) => variantName(masksFor(columns, clear, sight.rules), columns, sight.rules)
   const variant = [nameFor(sight.clear), nameFor(new Set())].find((name) => kept.variants.includes(name))
   const found = variant === undefined ? [] : await kept.of(variant)

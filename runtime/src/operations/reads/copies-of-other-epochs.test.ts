@@ -234,7 +234,7 @@ function madeNow(product: ServedProduct, type: string, variant: string, epoch: n
     ...column,
     classification: CLASSES[column.name as 'name'] ?? 'none',
   }))
-  const madeBy = { ...copy.madeBy, output: { ...copy.madeBy.output, columns } } as ServedTarget['madeBy']
+  const madeBy = { ...copy.madeBy, output: { ...copy.madeBy.output, columns } } as unknown as ServedTarget['madeBy']
   const targets = new Map(endpoint.targets).set(variant, { ...copy, madeBy, epoch })
   return { ...product, endpoints: new Map(product.endpoints).set(type, { ...endpoint, targets }) }
 }

@@ -44,7 +44,9 @@ function epochMoved(epoch: number): SluiceError {
 
 /** The later epoch, where that is why a read was not answered. */
 export function laterEpochIn(error: unknown): number | null {
-  return isSluiceError(error, 'TRANSIENT') && error.code === 'epoch_moved' ? Number(error.details?.['epoch']) : null
+  if (!isSluiceError(error, 'TRANSIENT') || error.code !== 'epoch_moved') return null
+  const epoch = error.details?.['epoch']
+  return typeof epoch === 'number' && Number.isSafeInteger(epoch) ? epoch : null
 }
 
 /** Throws what `requireServed` throws. */
