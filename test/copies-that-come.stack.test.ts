@@ -1,6 +1,6 @@
 /**
  * A copy that a store lacked and that another runtime has written: nobody tells the others, since they are told of epochs
- * alone, and their readers get its rows from then on all the same.
+ * alone, and their readers get its rows from then on all the same. And one that has a later epoch than the registry says.
  */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -81,3 +81,17 @@ for (const [what, error] of [
     assert.equal(found.status, 200, JSON.stringify(found.body))
   })
 }
+
+test('a copy of a later epoch than the registry says is told of by the version that made it', async () => {
+  const files = manifests('public.people')
+  const later = { ...files, product: `${files.product}description: later\n` }
+  const { run_id: run } = await uploadAndDeploy(developer, 'people', later, '1.1.0')
+  assert.equal((await developer.untilEnded(run)).state, 'succeeded')
+  await until('it is read', async () => (await read()).body.meta?.version === '1.1.0')
+  const { meta } = (await read()).body
+  await note(`applied_epoch = ${meta.epoch - 1}`)
+  // Whatever changes rights has the product loaded anew.
+  await ok(developer.post('/api/v1/products/people/grants', { subject: { user: 'vito' }, may: 'read' }))
+  const found = await read()
+  assert.deepEqual(found.body.meta, meta, JSON.stringify(found.body))
+})

@@ -6,6 +6,7 @@ import { inTransaction } from '../database/pools.ts'
 import { askForJobs, claimJobs, failJob, finishJob } from '../jobs/claims.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { pastOf } from '../materializer/targets.ts'
+import { returningNotes } from '../operations/deploy/upstreams.ts'
 import { readersOf } from '../operations/products/input-reads.ts'
 import {
   type AwaitedComparison,
@@ -226,6 +227,19 @@ describe('a product', () => {
           needed.map((one) => `d.base ${one}`),
         )
         assert.equal((await productInputs(pool, other)).size, 0)
+        const told = await Promise.all(
+          versions.map((version) => {
+            const inService = version === '2.0.0' ? [{ namespace: 'd', product: 'top' }] : []
+            return returningNotes(pool, { tenant, domain: 'd', name: `base ${version}` }, inService)
+          }),
+        )
+        assert.deepEqual(
+          versions.filter((_, at) =>
+            told[at]?.some((note) => note.startsWith('d.top may be made of this product again')),
+          ),
+          needed.filter((version) => version !== '2.0.0'),
+          'plans tell of it',
+        )
       })
     }
   })

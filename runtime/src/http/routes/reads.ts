@@ -105,6 +105,7 @@ export function readDeps(platform: Platform, cursors: Cursors): ReadDeps {
     timeoutMs: READ_TIMEOUT_MS,
     find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
     forget: (tenant) => platform.served.drop(tenant),
+    withCopyAt: (product, type, at) => platform.served.withCopyAt(product, type, at),
     async doubt({ served: { epoch, committedAt, store, target }, product, type: endpoint, variant }, again) {
       const key = { productId: product.id, endpoint, variant }
       const expected = { epoch, committedAt: new Date(committedAt) }
@@ -134,6 +135,7 @@ export const ENDPOINT_ERRORS = [
   'not_materialized',
   'store_missing',
   'store_rebuilding',
+  'epoch_moved',
   'column_masked',
 ] as const
 

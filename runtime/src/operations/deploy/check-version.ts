@@ -42,6 +42,7 @@ import {
   judgedUpstreams,
   opensUpstreams,
   requireNoCycle,
+  returningNotes,
   type Upstreams,
   upstreamsOf,
 } from './upstreams.ts'
@@ -189,6 +190,7 @@ export async function checkManifests(
         ...reach.products.map(reachNote),
         ...expectationNotes(manifests, upstreams),
         ...downstreamNotes(downstream, manifests),
+        ...(await returningNotes(platform.pool, product, downstream)),
         ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),
       ],
       problems: [],

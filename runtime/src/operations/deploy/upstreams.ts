@@ -333,6 +333,27 @@ export function downstreamNotes(
   })
 }
 
+/**
+ * For the plan: products that are made of this one by no version in service, but by one that may come back without being judged again.
+ * They keep this one from being deleted as well.
+ */
+export async function returningNotes(
+  db: Queryable,
+  product: Pick<Product, 'tenant' | 'domain' | 'name'>,
+  downstream: readonly Pick<Downstream, 'namespace' | 'product'>[],
+): Promise<readonly string[]> {
+  const own = fullNameOf(product)
+  const listed = new Set(downstream.map(({ namespace, product: name }) => `${namespace}.${name}`))
+  const made = [...(await productInputs(db, product.tenant))].filter(([, inputs]) => inputs.includes(own))
+  return made.flatMap(([name]) =>
+    listed.has(name)
+      ? []
+      : [
+          `${name} may be made of this product again, and keeps it until then: a rollback or a comparison of rows that is under way may bring back a version of it that is`,
+        ],
+  )
+}
+
 /** Products break where that is asked for by their names. Null: none breaks that is not named. */
 export function breakingProblem(downstream: readonly Downstream[], named: readonly string[] = []): SluiceError | null {
   const broken = downstream

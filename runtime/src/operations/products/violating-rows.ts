@@ -1,12 +1,15 @@
 /** Rows that checks found bad, as the reader of the product would see them; and what checks had to say in a run. */
 import type { TenantCall } from '../../flow.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { masksFor, variantName } from '../../policy/masking.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
-import { type Materialization, materializationsOfRun } from '../../registry/materializations.ts'
+import { findMaterialization, type Materialization, materializationsOfRun } from '../../registry/materializations.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import type { Run } from '../../registry/runs.ts'
+import { findVersion } from '../../registry/versions.ts'
 import { type ViolatingRows, violatingRowsOf } from '../../registry/violating-rows.ts'
 import type { Platform } from '../platform.ts'
+import { asMadeBy } from '../served/served-products.ts'
 import { isReader } from './readable-product.ts'
 import { type KeptQuality, type Sight, seesCheck, shownQuality, sightOf } from './visible-quality.ts'
 
@@ -28,11 +31,16 @@ export async function visibleRows(
   const none: ReadonlyMap<string, ShownRows> = new Map()
   const kept = await violatingRowsOf(platform.pool, platform.masters, tenant, product.id)
   if (kept === null) return () => none
-  const { columns } = await platform.served.find(tenant, product.id)
+  const made = await findMaterialization(platform.pool, tenant, kept.materializationId)
+  const then = made && (await findVersion<ManifestSet>(platform.pool, product.id, made.version))
+  if (!then) return () => none
+  // What is in mind of the product may be from before that version.
+  const { columns } = asMadeBy(await platform.served.find(tenant, product.id), then.normalised, platform.rules)
   const nameFor = (clear: Sight['clear']) => variantName(masksFor(columns, clear, sight.rules), columns, sight.rules)
   const variant = [nameFor(sight.clear), nameFor(new Set())].find((name) => kept.variants.includes(name))
   const found = variant === undefined ? [] : await kept.of(variant)
-  const hidden = new Set(masksFor(sight.columns, sight.clear, sight.rules).map(({ column }) => column.toLowerCase()))
+  const masks = masksFor([...sight.columns, ...columns], sight.clear, sight.rules)
+  const hidden = new Set(masks.map(({ column }) => column.toLowerCase()))
   return (materialization) => {
     const { id, epoch, version, quality } = materialization
     // What a version before kept from being published may have had other classes.

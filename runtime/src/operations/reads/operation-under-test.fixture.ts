@@ -88,6 +88,7 @@ export async function askedBy(
     timeoutMs: 20_000,
     find: async () => product,
     forget: () => undefined,
+    withCopyAt: async () => null,
     doubt: async () => undefined,
     audit: async () => undefined,
     openCursor: (_, cursor, binding) => opened(cursor, binding),

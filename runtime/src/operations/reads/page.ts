@@ -1,5 +1,14 @@
 /** What a store gives for one page, as the text of an answer; and where the next page begins. */
-import { type Batch, isJsonBatch, type ReadBatch, rowsOf, type TableSchema, type Value } from '@sluice/sdk'
+import {
+  type Batch,
+  isJsonBatch,
+  isSluiceError,
+  type ReadBatch,
+  rowsOf,
+  SluiceError,
+  type TableSchema,
+  type Value,
+} from '@sluice/sdk'
 import { rowJson } from '../../events/row-json.ts'
 import { copyOutdated } from '../../materializer/store-review.ts'
 import { parseValue } from './parse-value.ts'
@@ -9,17 +18,35 @@ export interface Page {
   /** JSON objects, joined by commas. */
   readonly rows: string
   readonly rowCount: number
-  readonly epoch: number
   readonly ttlRemainingS: number | undefined
   readonly next: readonly Value[] | undefined
 }
 
 /**
- * Rows of an epoch from before the one that the store was said to have: somebody put an older copy back. Of a later one the
- * store may tell sooner than the registry. Throws TRANSIENT `copy_outdated`, by which the copy is doubted.
+ * Rows are shown by the policy under which their epoch was decided, and by no other. Of an epoch before the one that the store
+ * was said to have: somebody put an older copy back. Of a later one: policy may be another since. Throws TRANSIENT
+ * `copy_outdated`, by which the copy is doubted, and `epoch_moved`, by which it is decided again.
  */
 export function requireServed({ epoch }: Pick<ReadBatch, 'epoch'>, served: Pick<ReadView['served'], 'epoch'>): void {
-  if (epoch < served.epoch) throw copyOutdated()
+  if (epoch === served.epoch) return
+  throw epoch < served.epoch ? copyOutdated() : epochMoved(epoch)
+}
+
+/** What the store has is of an epoch that is later than what is known of the product. */
+function epochMoved(epoch: number): SluiceError {
+  return new SluiceError('TRANSIENT', 'the store has rows of a later epoch than is known of the product', {
+    code: 'epoch_moved',
+    remedy: 'Ask again in a moment.',
+    details: { epoch },
+    retryAfterMs: 1_000,
+  })
+}
+
+/** The later epoch, where that is why a read was not answered. */
+export function laterEpochIn(error: unknown): number | null {
+  if (!isSluiceError(error, 'TRANSIENT') || error.code !== 'epoch_moved') return null
+  const epoch = error.details?.['epoch']
+  return typeof epoch === 'number' && Number.isSafeInteger(epoch) ? epoch : null
 }
 
 /** Throws what `requireServed` throws. */
@@ -40,7 +67,6 @@ export async function collect(
   return {
     rows,
     rowCount,
-    epoch: last?.epoch ?? served.epoch,
     ttlRemainingS: last?.ttlRemainingS,
     next: last?.next,
   }
@@ -50,8 +76,12 @@ export async function collect(
  * The answer that is one page. Without the age of its rows, by which the same rows would be another answer each second: it
  * is told beside the body.
  */
-export function answerJson(view: Pick<ReadView, 'marks'>, page: Page, seal: (position: unknown) => string): string {
-  const { metaJson, readAt } = view.marks(page.epoch)
+export function answerJson(
+  { marks }: Pick<ReadView, 'marks'>,
+  page: Page,
+  seal: (position: unknown) => string,
+): string {
+  const { metaJson, readAt } = marks
   const ttl = page.ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${page.ttlRemainingS}`
   const next = page.next === undefined ? 'null' : JSON.stringify(seal(encodePosition(page.next)))
   return `{"data":[${page.rows}],"meta":${metaJson}${ttl},"freshness":{"read_at":"${readAt}"}},"next_cursor":${next}}`

@@ -6,7 +6,7 @@ import { copyRebuilding, isCopyOutdated } from '../../materializer/store-review.
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
 import { epochNotReached, type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
-import { answerJson, collect, decodePosition } from './page.ts'
+import { answerJson, collect, decodePosition, laterEpochIn } from './page.ts'
 import { parseTimeBound } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
 import { type AskedView, type EndpointType, type ReadView, viewOf } from './read-view.ts'
@@ -41,12 +41,20 @@ export interface ReadDeps {
   find(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct>
   /** Products of the tenant are loaded anew from here on. */
   forget(tenant: string): void
+  /** The product with that copy as that epoch has it; null where it has no such epoch. */
+  withCopyAt(product: ServedProduct, type: string, at: CopyEpoch): Promise<ServedProduct | null>
   /** That copy cannot be read, and is to be built anew where it cannot be read `again` either. Throws what that throws else. */
   doubt(place: DoubtedCopy, again: () => Promise<unknown>): Promise<unknown>
   /** Writes the record before any data leaves; for restricted products and administrators. */
   audit(call: TenantCall, product: ServedProduct, action: string): Promise<void>
   openCursor(call: TenantCall, cursor: string, binding: PageBinding): unknown
   sealCursor(call: TenantCall, position: unknown, binding: PageBinding): string
+}
+
+/** Which epoch a store has of a variant. */
+export interface CopyEpoch {
+  readonly variant: string
+  readonly epoch: number
 }
 
 /** A copy of which a store does not say what it was to say. */
@@ -89,7 +97,7 @@ export function readEndpoint(
     if (recorded !== null) await recorded
     const page = await collect(view.served.store.read(view.served.target, plan), view, plan.columns)
     if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(view.product)
-    const { etagSeed, readAt } = view.marks(page.epoch)
+    const { etagSeed, readAt } = view.marks
     const json = answerJson(view, page, (position) => deps.sealCursor(call, position, binding))
     return { json, etag: etagOf(etagSeed, query, page.ttlRemainingS), readAt }
   })
@@ -104,13 +112,14 @@ export interface Reading extends AskedView {
 
 /**
  * What every read of an endpoint does: the product is found, the policy decided, and `read` works by the view that this
- * reader gets. It is called again where the store says that it is shaped otherwise by now.
+ * reader gets. It is called again where the store says that it is shaped otherwise by now, or has a later epoch.
  */
 export function readingView<T>(
   { call, find, atLeastEpoch = 0, ...asked }: Reading,
   deps: ReadDeps,
   read: (view: ReadView) => Promise<T>,
 ): Promise<T> {
+  let copies: CopiesMet | null = null
   let last: ReadView | null = null
   const doubt = async (again: () => Promise<unknown>) => {
     if (last === null) return
@@ -118,12 +127,68 @@ export function readingView<T>(
     await deps.doubt({ served, product, type: asked.type, variant: access.variant }, again)
   }
   return againIfReshaped(call, deps, doubt, async () => {
-    const view = viewOf(await find(), call.principal, asked, deps.rules)
+    const found = copies === null ? await find() : await copies.found()
+    const product = copies === null ? found : await copies.withLater(found)
+    const view = viewOf(product, call.principal, asked, deps.rules)
     last = view
     const { epoch } = view.served
     if (epoch < atLeastEpoch) throw epochNotReached(view.product, { atLeast: atLeastEpoch, epoch })
-    return read(view)
+    try {
+      return await read(view)
+    } catch (error) {
+      const later = laterEpochIn(error)
+      if (later === null) throw error
+      copies ??= new CopiesMet(asked.type, find, call, deps)
+      await copies.meet(found, view.access.variant, later)
+      throw error
+    }
   })
+}
+
+/**
+ * What one read has met of epochs that are later than those which it was decided by. The product is found anew then, and where the
+ * registry does not know yet that the store has that epoch, it is read by what the version says that made it.
+ */
+class CopiesMet {
+  readonly #type: string
+  readonly #find: () => Promise<ServedProduct>
+  readonly #call: TenantCall
+  readonly #deps: ReadDeps
+  /** By variant. */
+  readonly #later = new Map<string, number>()
+  #next: ServedProduct | null = null
+
+  constructor(type: string, find: () => Promise<ServedProduct>, call: TenantCall, deps: ReadDeps) {
+    this.#type = type
+    this.#find = find
+    this.#call = call
+    this.#deps = deps
+  }
+
+  async found(): Promise<ServedProduct> {
+    const next = this.#next
+    this.#next = null
+    return next ?? this.#find()
+  }
+
+  /** By what the next attempt is to be decided. */
+  async withLater(found: ServedProduct): Promise<ServedProduct> {
+    let product = found
+    for (const [variant, epoch] of this.#later) {
+      const known = product.endpoints.get(this.#type)?.targets.get(variant)
+      if (known !== undefined && known.epoch >= epoch) continue
+      product = (await this.#deps.withCopyAt(product, this.#type, { variant, epoch })) ?? product
+    }
+    return product
+  }
+
+  /** Reads that meet an epoch at once load the product once: whoever finds that another has, takes that. */
+  async meet(found: ServedProduct, variant: string, epoch: number): Promise<void> {
+    this.#later.set(variant, epoch)
+    const now = await this.#find()
+    if (now === found) this.#deps.forget(this.#call.tenant)
+    else this.#next = now
+  }
 }
 
 /** To be awaited before any row leaves; null where such reads are not on record. */
@@ -140,7 +205,7 @@ const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
 /**
  * A store is given rows of another shape before the registry says so, and another runtime hears of it later still: a
  * read that comes in between is made again for the product as it is then. So it is where the store has an epoch from
- * before: the registry may have been put back, or the product be another one of that name by now.
+ * before: the registry may have been put back, or the product be another one of that name by now; and where it has a later one.
  */
 async function againIfReshaped<T>(
   call: TenantCall,
@@ -148,15 +213,20 @@ async function againIfReshaped<T>(
   doubt: (again: () => Promise<unknown>) => Promise<void>,
   read: () => Promise<T>,
 ): Promise<T> {
+  let moved: unknown = null
   for (const pauseMs of RESHAPE_PAUSES_MS) {
     if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: call.signal })
     try {
       return await read()
     } catch (error) {
+      moved = laterEpochIn(error) === null ? null : error
+      // Nothing is wrong with the copy: what has to be let go was.
+      if (moved !== null) continue
       if (!isSchemaConflict(error) && !hasNothing(error) && !isCopyOutdated(error)) throw error
     }
     deps.forget(call.tenant)
   }
+  if (moved !== null) throw moved
   // Nobody reshapes it that long: what the store has is not what it says.
   const last: T[] = []
   await doubt(async () => {

@@ -67,7 +67,7 @@ const REQUESTS_AT_ONCE = 8
 const MAX_ITEM_BYTES = 4 * 1024 * 1024
 /** Keys are worked out so many at a time. */
 const KEYS_IN_A_TURN = 16
-/** How often keys are read anew because an epoch was committed between two of them. */
+/** How often items are read anew because they do not rest on the same rows. */
 const MAX_LOOKS = 3
 
 /** Throws INVALID_DATA `too_many_keys`. */
@@ -151,9 +151,7 @@ async function answerOf(
       const request: KeysRequest = { item, view, signal: call.signal, endsAtMs }
       const read = type === 'lookup' ? lookupRead(request) : realtimeRead(request, await realtimePlans(request))
       await auditRead(type, view, call, deps)
-      const found = await ofOneEpoch(read)
-      const [epoch = view.served.epoch] = found.epochs
-      return { json: itemJson(view, found, epoch), rests: view.restsAt(epoch) }
+      return { json: itemJson(view, await read()), rests: view.served.rests }
     })
   } catch (error) {
     if (!isSluiceError(error) || error.kind === 'INTERNAL') throw error
@@ -200,25 +198,12 @@ interface KeysRequest {
 interface Found {
   /** Row objects as JSON in the order of the keys; null where there is none. */
   readonly rows: readonly (string | null)[]
-  readonly epochs: ReadonlySet<number>
   readonly ttlRemainingS: number | undefined
 }
 
-/** The rows of the keys may come in several requests, between which an epoch may be committed. */
-async function ofOneEpoch(read: () => Promise<Found>): Promise<Found> {
-  for (let look = 0; look < MAX_LOOKS; look += 1) {
-    const found = await read()
-    if (found.epochs.size <= 1) return found
-  }
-  throw new SluiceError('TRANSIENT', 'epochs are committed faster than all keys can be read', {
-    code: 'epoch_moved',
-    remedy: 'Ask again, or for fewer keys.',
-  })
-}
-
-function itemJson(view: ReadView, { rows, ttlRemainingS }: Found, epoch: number): string {
+function itemJson(view: ReadView, { rows, ttlRemainingS }: Found): string {
   const ttl = ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${ttlRemainingS}`
-  const { metaJson, readAt } = view.marks(epoch)
+  const { metaJson, readAt } = view.marks
   const freshness = JSON.stringify(freshnessOf(readAt))
   return `"rows":[${rows.map((row) => row ?? 'null').join(',')}],"meta":${metaJson}${ttl},"freshness":${freshness}}`
 }
@@ -298,7 +283,7 @@ async function readGroup(
     for await (const batch of served.store.read(served.target, plan)) {
       if (isJsonBatch(batch)) throw new Error('a store gave JSON to a read that asks for columns')
       requireServed(batch, served)
-      rows.note(batch.epoch, batch.ttlRemainingS)
+      rows.note(batch.ttlRemainingS)
       for (const row of rowsOf(batch)) {
         const id = idOf(row)
         if (!asked.delete(id)) throw new Error('a store gave a row of a key that nobody asked for, or gave it twice')
@@ -354,7 +339,7 @@ function realtimeRead(request: KeysRequest, plans: readonly ReadPlan[]): () => P
         view,
         plan.columns,
       )
-      rows.note(page.epoch, page.ttlRemainingS)
+      rows.note(page.ttlRemainingS)
       if (page.rowCount > 0) rows.add(id, page.rows)
     })
     return rows.found(keys)
@@ -378,7 +363,6 @@ async function eachAtOnce<T>(items: readonly T[], work: (item: T) => Promise<voi
 class RowsById {
   readonly #view: ReadView
   readonly #rows = new Map<string, string>()
-  readonly #epochs = new Set<number>()
   #bytes = 0
   #ttlRemainingS: number | undefined
 
@@ -386,8 +370,7 @@ class RowsById {
     this.#view = view
   }
 
-  note(epoch: number, ttlRemainingS: number | undefined): void {
-    this.#epochs.add(epoch)
+  note(ttlRemainingS: number | undefined): void {
     if (ttlRemainingS !== undefined) this.#ttlRemainingS = Math.min(this.#ttlRemainingS ?? Infinity, ttlRemainingS)
   }
 
@@ -404,7 +387,7 @@ class RowsById {
       if (row !== null) this.#count(row)
       return row
     })
-    return { rows, epochs: this.#epochs, ttlRemainingS: this.#ttlRemainingS }
+    return { rows, ttlRemainingS: this.#ttlRemainingS }
   }
 
   #count(json: string): void {

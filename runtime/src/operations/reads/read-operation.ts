@@ -73,7 +73,7 @@ export function readOperation(
     await auditRead(name, view, call, deps)
     const page = await collect(store.operate(target, plan), view, plan.columns)
     const json = answerJson(view, page, (position) => deps.sealCursor(call, position, binding))
-    return { json, readAt: view.marks(page.epoch).readAt }
+    return { json, readAt: view.marks.readAt }
   })
 }
 

@@ -8,7 +8,6 @@ import type { Principal } from '../../flow.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
-import type { Rests } from '../../registry/rests-on.ts'
 import {
   accessTo,
   type ReadAccess,
@@ -58,22 +57,14 @@ export class ReadView {
     return contractConfig(this.served.plugin.type, this.served.target.config)
   }
 
-  /** What rows of that epoch rest on; null: nobody knows. */
-  restsAt(epoch: number): Rests | null {
-    if (this.served.epoch === epoch) return this.served.rests
-    const shown = this.product.variants.get(this.access.variant)
-    return shown?.epoch === epoch ? shown.rests : null
-  }
-
-  /** What answers of that epoch say of themselves; a store may be at another one than the registry knew. */
-  marks(epoch: number): EpochMarks {
-    if (this.#marks?.epoch !== epoch) this.#marks = marksOf(this, epoch)
+  /** What answers say of themselves. */
+  get marks(): EpochMarks {
+    this.#marks ??= marksOf(this)
     return this.#marks
   }
 }
 
 export interface EpochMarks {
-  readonly epoch: number
   /** The members of `meta` that all answers share, as JSON without the closing brace. */
   readonly metaJson: string
   /** Since when the rows are, that it has. */
@@ -165,21 +156,19 @@ function policyFor(schema: TableSchema, product: ServedProduct, access: ReadAcce
   }
 }
 
-function marksOf({ product, served, access, policy }: ReadView, epoch: number): EpochMarks {
-  const shown = product.variants.get(access.variant)
-  const isNewest = shown?.epoch === epoch
-  const readAt = isNewest ? shown.readAt : served.readAt
+function marksOf({ product, served, access, policy }: ReadView): EpochMarks {
+  const { epoch, readAt, version } = served
   const meta = {
     product: product.name,
     namespace: product.domain,
-    version: served.version,
+    version,
     epoch,
-    snapshot_id: isNewest ? shown.snapshotId : served.snapshotId,
-    as_of: isNewest ? shown.committedAt : served.committedAt,
+    snapshot_id: served.snapshotId,
+    as_of: served.committedAt,
     masked_columns: served.maskedColumns.filter((name) => policy.visibleColumns.includes(name)),
     store: `${served.plugin.type}:${served.plugin.name}`,
   }
-  const identity = [product.tenant, product.id, product.policyVersion, access.variant, epoch, served.version]
+  const identity = [product.tenant, product.id, product.policyVersion, access.variant, epoch, version]
   const etagSeed = hash('sha256', JSON.stringify(identity), 'base64url').slice(0, 22)
-  return { epoch, readAt, metaJson: JSON.stringify(meta).slice(0, -1), etagSeed }
+  return { readAt, metaJson: JSON.stringify(meta).slice(0, -1), etagSeed }
 }

@@ -129,6 +129,28 @@ export class ServedProducts {
     return Promise.all(found.map((product) => this.find(tenant, product.id)))
   }
 
+  /**
+   * The product with that copy as that epoch has it: a store may tell of it sooner than the registry does. Null where the
+   * product has no such epoch, or none that has that copy.
+   */
+  async withCopyAt(
+    product: ServedProduct,
+    type: string,
+    { variant, epoch }: { readonly variant: Variant; readonly epoch: number },
+  ): Promise<ServedProduct | null> {
+    const { pool, plugins, rules } = this.#deps
+    const endpoint = product.endpoints.get(type)
+    const serving = plugins.serving(type)
+    const made = await findEpoch(pool, product.id, epoch)
+    const version = made && (await findVersion<ManifestSet>(pool, product.id, made.version))
+    if (!endpoint || !serving || !made || !version) return null
+    const place = { endpoint: type, variant, grants: product.grants, rules }
+    const copy = copyOf(product, serving, version, made, place)
+    if (copy === null) return null
+    const targets = new Map(endpoint.targets).set(variant, copy)
+    return { ...product, endpoints: new Map(product.endpoints).set(type, { ...endpoint, targets }) }
+  }
+
   drop(tenant: string): void {
     const prefix = `${JSON.stringify([tenant]).slice(0, -1)},`
     for (const keys of [this.#cache, this.#refreshing]) {
@@ -229,32 +251,49 @@ export class ServedProducts {
         newest?.epoch === state.appliedEpoch ? newest : await findEpoch(this.#deps.pool, product.id, state.appliedEpoch)
       const version = applied === null ? null : await versions.get(applied.version)
       if (!applied || !version) return
-      const plan = planOf(version.normalised, state.variant, grants, rules)
-      const declared = version.normalised.serving.endpoints.find(({ type }) => type === state.endpoint)
-      if (!plan || !declared) return
-      const target = targetFor(product, plan, declared.config)
+      const copy = copyOf(product, serving, version, applied, { ...state, grants, rules })
+      if (copy === null) return
       const expected = { epoch: state.appliedEpoch, committedAt: applied.committedAt }
-      if (await this.#copies.isLost(state, expected, serving.store, target)) {
+      if (await this.#copies.isLost(state, expected, serving.store, copy.target)) {
         endpoint.rebuilding.add(state.variant)
         endpoint.isSettled = false
         return
       }
-      endpoint.targets.set(state.variant, {
-        plugin: serving.plugin,
-        store: serving.store,
-        target,
-        madeBy: version.normalised,
-        version: applied.version,
-        epoch: state.appliedEpoch,
-        snapshotId: applied.snapshots[state.variant] ?? '',
-        committedAt: applied.committedAt.toISOString(),
-        readAt: readAtOf(applied).toISOString(),
-        rests: restsOf(ownName(product.domain, product.name), applied),
-        maskedColumns: applied.maskedColumns[state.variant] ?? [],
-      })
+      endpoint.targets.set(state.variant, copy)
     }
     await Promise.all((await endpointStates(this.#deps.pool, product.id)).map(load))
     return endpoints
+  }
+}
+
+interface CopyPlace extends Pick<EndpointState, 'endpoint' | 'variant'> {
+  readonly grants: ServedProduct['grants']
+  readonly rules: MaskingRules
+}
+
+/** As the version that made the epoch says; null where it has no such copy. */
+function copyOf(
+  product: Pick<Product, 'tenant' | 'domain' | 'name'>,
+  { plugin, store }: Pick<ServedTarget, 'plugin' | 'store'>,
+  { normalised: madeBy }: Version,
+  made: Materialization,
+  { endpoint, variant, grants, rules }: CopyPlace,
+): ServedTarget | null {
+  const plan = planOf(madeBy, variant, grants, rules)
+  const declared = madeBy.serving.endpoints.find(({ type }) => type === endpoint)
+  if (!plan || !declared) return null
+  return {
+    plugin,
+    store,
+    target: targetFor(product, plan, declared.config),
+    madeBy,
+    version: made.version,
+    epoch: made.epoch as number,
+    snapshotId: made.snapshots[variant] ?? '',
+    committedAt: made.committedAt.toISOString(),
+    readAt: readAtOf(made).toISOString(),
+    rests: restsOf(ownName(product.domain, product.name), made),
+    maskedColumns: made.maskedColumns[variant] ?? [],
   }
 }
 
