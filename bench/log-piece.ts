@@ -26,15 +26,19 @@ const SCHEMA: TableSchema = {
     { name: 'id', type: 'long', nullable: false },
     { name: 'name', type: 'string', nullable: true },
     { name: 'city', type: 'string', nullable: true },
+    { name: 'country', type: 'string', nullable: true },
     { name: 'amount', type: 'decimal(12,2)', nullable: true },
+    { name: 'quantity', type: 'integer', nullable: true },
     { name: 'ratio', type: 'double', nullable: true },
+    { name: 'active', type: 'boolean', nullable: true },
+    { name: 'born', type: 'date', nullable: true },
     { name: 'updated_at', type: 'timestamptz', nullable: true },
   ],
   primaryKey: ['id'],
 }
 const CHANGES = {
-  updated: '"u","0001",,,"4711","name","moved","1.25","0.5","2026-01-01 00:00:00+00"\n',
-  deleted: '"d","0001",,,"4711",,,,,\n',
+  updated: '"u","0001",,,"4711","name","moved","country","1.25","3","0.5","t","1970-01-01","2026-01-01 00:00:00+00"\n',
+  deleted: '"d","0001",,,"4711",,,,,,,,,\n',
 }
 const ROOM = { bytes: 1e9, exceeded: () => new SluiceError('QUOTA', 'too much', { code: 'tier_limit_exceeded' }) }
 
@@ -55,8 +59,9 @@ const engine = createEngine({
 })
 try {
   const lake = new Lake({ store: test.store, catalog: test.catalog, engine })
-  const values = `i AS id, 'name ' || i AS name, 'city ' || i % 1000 AS city, (i * 1.25)::DECIMAL(12,2) AS amount,
-    (i / 7.0)::DOUBLE AS ratio, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS updated_at`
+  const values = `i AS id, 'name ' || i AS name, 'city ' || i % 1000 AS city, 'country' AS country,
+    (i * 1.25)::DECIMAL(12,2) AS amount, (i % 100)::INTEGER AS quantity, (i / 7.0)::DOUBLE AS ratio,
+    i % 2 = 0 AS active, DATE '1970-01-01' AS born, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS updated_at`
   await commitStep(test, REF, {
     operation: 'replace',
     schema: SCHEMA,
