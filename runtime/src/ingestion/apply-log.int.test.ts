@@ -8,8 +8,9 @@ import { collect, commitStep, LIMITS, publish, readScan, startTestLake, type Tes
 import { type ChangeEvent, type ChangeStream, type Column, SluiceError } from '@sluice/sdk'
 import fc from 'fast-check'
 import { applyLog } from './apply-log.ts'
-import type { FoldCounts } from './change-fold.ts'
+import { BASE, type FoldCounts, foldCounts, foldLog } from './change-fold.ts'
 import { ChangeSpool, type SpooledTable } from './change-spool.ts'
+import { ANY_KINDS } from './told-kinds.ts'
 
 /**
  * A source of its own kind, which shares no code with what is tested: a map that is changed by statements, and that says of
@@ -423,6 +424,81 @@ test('a log that tells what the read has seen already changes nothing of it, or 
     { numRuns: Number(process.env['LOG_RUNS'] ?? 5) },
   )
   if (process.env['LOG_RUNS'] !== undefined) console.log({ unknown })
+})
+
+/** What is changed and what is gone, by the fold's statements alone, over a table without rows. */
+async function folded(table: SpooledTable, kinds: SpooledTable['kinds'], marks: boolean) {
+  const { segments } = table
+  const base = COLUMNS.map(({ name }) => name)
+  const { steps, changed, gone, readsBase } = foldLog({ segments, schema: SCHEMA, base, marks, isFresh: false, kinds })
+  const types = COLUMNS.map(({ name, type }) => `NULL::${type} AS ${name}`)
+  const none = {
+    sql: `CREATE TEMP VIEW ${BASE} AS SELECT ${[...types, ...(marks ? [`NULL::VARCHAR AS "${MARKS.name}"`] : [])]} WHERE false`,
+  }
+  const all = [changed, ...(gone === null ? [] : [gone])].map((sql) => ({ sql, rows: 'collect' as const }))
+  const job = { trust: 'own', steps: [...(readsBase ? [none] : []), ...steps, ...all], limits: LIMITS } as const
+  const runner = lake.aside.engineFor(lake.engine)
+  const { results } = await runner.run({ ...job, readPaths: segments.map(({ file }) => file) }, signal())
+  const rowsIn = (at: number) => (results[at]?.rows ?? []).map((row) => [...row]).toSorted(byText)
+  return { counts: foldCounts(results[0]?.rows[0]), changed: rowsIn(1), gone: rowsIn(2) }
+}
+
+test('rows that are all told whole come to the same by few statements, and those that are not are never taken for such', async () => {
+  const cells = fc.record({
+    key: KEY,
+    n: fc.integer({ min: 0, max: 9 }),
+    big: VALUE,
+    large: VALUE,
+    op: fc.constantFrom('u', 'u', 'd'),
+  })
+  const lines = fc.array(fc.tuple(cells, fc.boolean(), fc.constantFrom(null, null, '["big"]')), {
+    minLength: 1,
+    maxLength: 8,
+  })
+  const check = async (all: typeof lines extends fc.Arbitrary<infer Made> ? Made : never, marks: boolean) => {
+    const dir = join(lake.dir, randomUUID())
+    await mkdir(dir)
+    const spool = new ChangeSpool(dir, [{ ...STREAM, marks }], ROOM)
+    await spool.take({ kind: 'schema', stream: 0, schema: SCHEMA, marks })
+    const [wanted, deleted] = [new Map<string, unknown[]>(), new Map<string, unknown[]>()]
+    for (const [at, [{ key, n, big, large, op }, isTold, mark]] of all.entries()) {
+      const { a, b } = key
+      const seq = String(at).padStart(4, '0')
+      const named = JSON.stringify([a, b])
+      const [to, from] = op === 'd' || !isTold ? [deleted, wanted] : [wanted, deleted]
+      const values = op === 'd' ? [null, null, null] : [String(n), big, large]
+      const lacks = op === 'd' ? null : mark
+      from.delete(named)
+      to.set(named, to === deleted ? [a, b] : [a, b, n, big, large, ...(marks ? [lacks] : [])])
+      if (isTold) {
+        const line = csv([op, seq, null, null, String(a), b, ...values, ...(marks ? [lacks] : [])])
+        await spool.take({ kind: 'rows', stream: 0, chunk: line, rows: 1 })
+      } else await spool.take({ kind: 'reject', stream: 0, seq, reason: 'odd', column: 'n', key: { a: String(a), b } })
+    }
+    await spool.flush()
+    const table = spool.table(0)
+    assert.equal(table.kinds.isPlain, true)
+    const plain = await folded(table, table.kinds, marks)
+    assert.deepEqual(plain.changed, [...wanted.values()].toSorted(byText))
+    assert.deepEqual(plain.gone, [...deleted.values()].toSorted(byText))
+    assert.deepEqual(plain, await folded(table, ANY_KINDS, marks))
+    // A wrong word about them is found out by the count, and then the table is read whole.
+    if (deleted.size > 0) {
+      const { counts } = await folded(table, { isPlain: true, hasGone: false }, marks)
+      assert.ok(counts.unknown > 0)
+    }
+    await spool.take({
+      kind: 'rows',
+      stream: 0,
+      chunk: csv(['u', '9999', '["big"]', null, '1', 'x', '1', null, 'l', ...(marks ? [null] : [])]),
+      rows: 1,
+    })
+    await spool.flush()
+    assert.equal(spool.table(0).kinds.isPlain, false)
+    const { counts } = await folded(spool.table(0), { isPlain: true, hasGone: true }, marks)
+    assert.equal(counts.unknown, 1)
+  }
+  await fc.assert(fc.asyncProperty(lines, fc.boolean(), check), { numRuns: Number(process.env['LOG_RUNS'] ?? 4) })
 })
 
 test('of the rows of a piece it is counted what became of each', async () => {

@@ -118,7 +118,8 @@ function marksOf({ table }: ApplyRequest, before: Scan | null): boolean {
 
 function foldOf({ table, base, isFresh }: ApplyRequest, schema: TableSchema, marks: boolean) {
   const names = table.isTruncated || base === null ? null : base.schema.fields.map(({ name }) => name)
-  const fold = foldLog({ segments: table.segments, schema, base: names, marks, isFresh })
+  const { segments, kinds } = table
+  const fold = foldLog({ segments, schema, base: names, marks, isFresh, kinds })
   return { ...fold, readPaths: table.segments.map(({ file }) => file) }
 }
 
@@ -126,7 +127,7 @@ function foldOf({ table, base, isFresh }: ApplyRequest, schema: TableSchema, mar
 async function merge(request: ApplyRequest, schema: TableSchema, base: TableState, scan: Scan, lake: Lake) {
   const { primaryKey, limits, signal } = request
   const marks = marksOf(request, scan)
-  const { steps, changed, gone, readPaths } = foldOf(request, schema, marks)
+  const { steps, changed, gone, readsBase, readPaths } = foldOf(request, schema, marks)
   // Files of before have no marks, and then none of their rows lacks anything.
   const fields = marks ? [...base.schema.fields, MARKS] : base.schema.fields
   const { written, removed, removedFrom, results } = await lake.merge(
@@ -136,9 +137,14 @@ async function merge(request: ApplyRequest, schema: TableSchema, base: TableStat
       schema,
       rows: keepsTypes(scan, schema) ? 'keep' : 'rewrite',
       key: primaryKey,
-      job: { tables: [engineTable(scan, [BASE], { ...base.schema, fields })], steps, readPaths, limits },
+      job: {
+        tables: readsBase ? [engineTable(scan, [BASE], { ...base.schema, fields })] : [],
+        steps,
+        readPaths,
+        limits,
+      },
       changed,
-      gone,
+      ...(gone === null ? {} : { gone }),
       sortBy: primaryKey,
       ...(marks ? { marks } : {}),
     },

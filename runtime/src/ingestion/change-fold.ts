@@ -9,6 +9,7 @@
 import { type EngineStep, quoteName, quoteText, sqlType } from '@sluice/engine'
 import { MARKS } from '@sluice/iceberg'
 import type { Column, TableSchema } from '@sluice/sdk'
+import type { ToldKinds } from './told-kinds.ts'
 
 /** Rows of one shape, in a file: what `ChangeSpool` writes. */
 export interface LogSegment {
@@ -32,14 +33,18 @@ export interface FoldRequest {
    * given up and taken anew may be either row there.
    */
   readonly isFresh: boolean
+  /** Of the rows in the segments. Where they turn out to be of others, they count as unknown. */
+  readonly kinds: ToldKinds
 }
 
 export interface Fold {
   readonly steps: readonly EngineStep[]
   /** The rows that there are, by key one. */
   readonly changed: string
-  /** The keys that are gone. */
-  readonly gone: string
+  /** The keys that are gone; null: none is. */
+  readonly gone: string | null
+  /** Whether the steps read `BASE`. */
+  readonly readsBase: boolean
 }
 
 /** The table as it was, for the job of the fold. */
@@ -58,7 +63,8 @@ const LACKS = quoteName(MARKS.name)
 
 /** No source has such names, whatever it calls its columns. */
 const OWN = { op: '  op  ', seq: '  seq  ', unchanged: '  unchanged  ', from: '  from  ' } as const
-export const OWN_NAMES: ReadonlySet<string> = new Set(Object.values(OWN))
+const PLACED = { arrival: '  arrival  ', rank: '  rank  ' } as const
+export const OWN_NAMES: ReadonlySet<string> = new Set([...Object.values(OWN), ...Object.values(PLACED)])
 
 /** The results of the fold's collecting step. */
 export interface FoldCounts {
@@ -78,7 +84,9 @@ export function foldCounts(row: readonly unknown[] | undefined): FoldCounts {
 }
 
 export function foldLog(request: FoldRequest): Fold {
-  const { schema } = request
+  const { schema, segments, kinds } = request
+  const [only, ...more] = segments
+  if (kinds.isPlain && only !== undefined && more.length === 0) return foldPlain(only, request)
   const key = schema.primaryKey
   const others = schema.columns.filter(({ name }) => !key.includes(name))
   return {
@@ -93,6 +101,40 @@ export function foldLog(request: FoldRequest): Fold {
     ],
     changed: changedSql(request, others),
     gone: `SELECT ${key.map((name, at) => `k${at} AS ${quoteName(name)}`).join(', ')} FROM ${LAST} WHERE op IN ('d', 'r')`,
+    readsBase: request.base !== null,
+  }
+}
+
+const ARRIVAL = quoteName(PLACED.arrival)
+const RANK = quoteName(PLACED.rank)
+
+/** Where each row stands for itself, the last of its key is all that counts. Of few rows, each statement more takes longer than they do. */
+function foldPlain(segment: LogSegment, { schema, marks, kinds }: FoldRequest): Fold {
+  const [op, seq, unchanged] = [OWN.op, OWN.seq, OWN.unchanged].map(quoteName) as [string, string, string]
+  const key = schema.primaryKey.map(quoteName)
+  const newest = `row_number() OVER (PARTITION BY ${key.join(', ')} ORDER BY ${seq} DESC, ${ARRIVAL} DESC)`
+  // Whose key cannot be carried says nothing of a row.
+  const rows = `CREATE TEMP TABLE ${ROWS} AS SELECT *, ${newest} AS ${RANK}
+    FROM (SELECT *, row_number() OVER () AS ${ARRIVAL} FROM (${segmentSql(segment, schema, marks)}))
+    WHERE NOT (${op} = 'r' AND ${key[0]} IS NULL)`
+  const isLast = `FROM ${ROWS} WHERE ${RANK} = 1`
+  const count = (condition: string) => `count(*) FILTER (WHERE ${condition})`
+  const isGone = `${op} IN ('d', 'r')`
+  const isKnown = `(${op} = 'u' AND ${unchanged} IS NULL${kinds.hasGone ? ` OR ${isGone}` : ''})`
+  const last = `${RANK} = 1`
+  const counts = [
+    count(`${last} AND ${op} = 'u'`),
+    count(`${last} AND ${isGone}`),
+    count(`NOT ${isKnown}`),
+    count(`${last} AND ${op} = 'd'`),
+    count(`NOT ${last} AND ${op} IN ('u', 'd')`),
+  ]
+  const columns = [...schema.columns.map(({ name }) => quoteName(name)), ...(marks ? [LACKS] : [])]
+  return {
+    steps: [{ sql: rows }, { sql: `SELECT ${counts.join(', ')} FROM ${ROWS}`, rows: 'collect' }],
+    changed: `SELECT ${columns.join(', ')} ${isLast} AND ${op} = 'u'`,
+    gone: kinds.hasGone ? `SELECT ${key.join(', ')} ${isLast} AND ${isGone}` : null,
+    readsBase: false,
   }
 }
 
@@ -120,11 +162,11 @@ function segmentSql({ file, columns, marks }: LogSegment, schema: TableSchema, k
   )
   const values = schema.columns.map(({ name, type }) => {
     const there = columns.find((column) => column.name === name)
-    if (there === undefined) return 'NULL'
-    const value = there.type === 'binary' ? `unhex(substr(${quoteName(name)}, 3))` : quoteName(name)
-    return there.type === type ? value : `CAST(${value} AS ${sqlType(type)})`
+    const value = there?.type === 'binary' ? `unhex(substr(${quoteName(name)}, 3))` : quoteName(name)
+    const cell = there?.type === type ? value : `CAST(${there === undefined ? 'NULL' : value} AS ${sqlType(type)})`
+    return `${cell} AS ${quoteName(name)}`
   })
-  const lacks = keepsMarks ? [marks ? LACKS : 'NULL'] : []
+  const lacks = keepsMarks ? [marks ? LACKS : `CAST(NULL AS VARCHAR) AS ${LACKS}`] : []
   return `SELECT ${[...own.map(quoteName), ...values, ...lacks].join(', ')} FROM read_csv(${quoteText(file)},
     auto_detect = false, header = false, delim = ',', quote = '"', escape = '"', new_line = '\\n', nullstr = '',
     allow_quoted_nulls = false, strict_mode = true, parallel = false, max_line_size = ${MAX_LINE_BYTES},

@@ -6,6 +6,7 @@ import { type ChangeEvent, type ChangePosition, type ChangeStream, SluiceError }
 import type { RefusedRow } from '../registry/quarantine.ts'
 import { type LogSegment, OWN_NAMES } from './change-fold.ts'
 import { RefusedRows } from './refused-rows.ts'
+import { KindsLook, type ToldKinds } from './told-kinds.ts'
 
 /** Of one table, since the spool was begun. */
 export interface SpooledTable {
@@ -21,6 +22,7 @@ export interface SpooledTable {
   readonly withoutValue: ReadonlyMap<string, number>
   /** Columns for which rows did not come though none of the key is at fault, where nobody asked for rows without them. */
   readonly rejectedFor: ReadonlySet<string>
+  readonly kinds: ToldKinds
 }
 
 const HELD_BYTES = 256 * 1024
@@ -128,11 +130,16 @@ class TableSpool implements SpooledTable {
   readonly withoutValue = new Map<string, number>()
   readonly rejectedFor = new Set<string>()
   readonly #refused = new RefusedRows()
+  readonly #look = new KindsLook()
   #chunks: Uint8Array[] = []
   #held = 0
 
   get rejected(): number {
     return this.#refused.rejected
+  }
+
+  get kinds(): ToldKinds {
+    return this.#look.kinds
   }
 
   get reasons(): readonly string[] {
@@ -168,6 +175,7 @@ class TableSpool implements SpooledTable {
     this.#chunks.push(chunk)
     this.#held += chunk.length
     this.bytes += chunk.length
+    this.#look.take(chunk)
     return this.#held
   }
 

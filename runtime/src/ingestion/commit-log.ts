@@ -1,4 +1,5 @@
 /** A piece of a log into all its tables, in one transaction with the position that it reaches. */
+import type { StorageRoom } from '@sluice/engine'
 import type { StagedCommit } from '@sluice/iceberg'
 import type { ChangePosition, DiscoveredTable } from '@sluice/sdk'
 import { isSluiceError } from '@sluice/sdk'
@@ -31,6 +32,8 @@ export interface Piece {
   /** It reaches where the log stood when it was asked for. */
   readonly isLast: boolean
   readonly readAt: Date
+  /** What the tenant might still store when it was begun: none of its tables is published before the others. */
+  readonly room: StorageRoom
 }
 
 interface Left {
@@ -114,7 +117,7 @@ const tells = ({ segments, isTruncated }: SpooledTable): boolean => segments.len
 async function apply(
   run: IngestionRun,
   { table, mode, spooled }: Piece['tables'][number],
-  { readAt }: Piece,
+  { readAt, room }: Piece,
   { moment, settled }: { readonly moment: string; readonly settled: ReadonlyMap<string, boolean> },
   deps: IngestionDeps,
 ): Promise<AppliedTable | null> {
@@ -134,7 +137,7 @@ async function apply(
       readAt,
       source: sourceMark(connection),
       expired: await expiredByCommit(deps.pool, null, deps.lake, base),
-      limits: { ...deps.limits, room: await deps.checkStorage(connection.tenant) },
+      limits: { ...deps.limits, room },
       signal,
     },
     deps.lake,

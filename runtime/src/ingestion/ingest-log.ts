@@ -372,7 +372,8 @@ async function nextPiece(
   const readAt = await databaseNow(deps.pool)
   const dir = await newTenantScratch(deps.scratchDirectory, run.connection.tenant, 'log-')
   try {
-    const spool = new ChangeSpool(dir, streams, await deps.checkStorage(run.connection.tenant))
+    const room = await deps.checkStorage(run.connection.tenant)
+    const spool = new ChangeSpool(dir, streams, room)
     let isLast = true
     for await (const event of source.changes({ capture: name, after, streams, signal: run.signal })) {
       if (event.kind !== 'checkpoint' && failures.has((told[event.stream] as LogTable | undefined)?.table.name ?? ''))
@@ -388,7 +389,7 @@ async function nextPiece(
     if (checkpoint === null || !spool.endsWhole) throw brokenLog('it ended without a checkpoint')
     await deps.faultPoint('log.spooled')
     const tables = told.map((one, at) => ({ ...one, spooled: spool.table(at) }))
-    return { dir, tables, ...checkpoint, isLast, readAt }
+    return { dir, tables, ...checkpoint, isLast, readAt, room }
   } catch (error) {
     await rm(dir, { recursive: true, force: true })
     throw error

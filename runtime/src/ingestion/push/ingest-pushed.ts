@@ -4,6 +4,7 @@
  * A table that cannot take its rows keeps them waiting, and holds up no other.
  */
 import { rm } from 'node:fs/promises'
+import type { StorageRoom } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
@@ -97,6 +98,8 @@ interface Piece {
   readonly requests: number
   readonly isLast: boolean
   readonly readAt: Date
+  /** What the tenant might still store when it was begun. */
+  readonly room: StorageRoom
 }
 
 async function nextPiece({ run, connection, table, settings, upTo, deps }: Taking, dir: string): Promise<Piece> {
@@ -104,7 +107,8 @@ async function nextPiece({ run, connection, table, settings, upTo, deps }: Takin
   const { schema, table: name } = table
   const readAt = await databaseNow(deps.pool)
   const streams = [{ schema, table: name, primaryKey: settings.primaryKey }]
-  const spool = new ChangeSpool(dir, streams, await deps.checkStorage(tenant))
+  const room = await deps.checkStorage(tenant)
+  const spool = new ChangeSpool(dir, streams, room)
   const schemaOf = (columns: PushTable['columns']) => ({ columns, primaryKey: settings.primaryKey })
   let last = 0
   let requests = 0
@@ -124,7 +128,7 @@ async function nextPiece({ run, connection, table, settings, upTo, deps }: Takin
   // Columns that no row has yet are the table's, too, whichever rows these are.
   await spool.take({ kind: 'schema', stream: 0, schema: schemaOf(settings.columns) })
   await spool.flush()
-  return { spooled: spool.table(0), last, requests, isLast, readAt }
+  return { spooled: spool.table(0), last, requests, isLast, readAt, room }
 }
 
 async function commitPiece(taking: Taking, piece: Piece): Promise<AppliedTable> {
@@ -146,7 +150,7 @@ async function commitPiece(taking: Taking, piece: Piece): Promise<AppliedTable> 
       readAt: piece.readAt,
       source: sourceMark(connection),
       expired: await expiredByCommit(deps.pool, null, deps.lake, base),
-      limits: { ...deps.limits, room: await deps.checkStorage(connection.tenant) },
+      limits: { ...deps.limits, room: piece.room },
       signal,
     },
     deps.lake,
