@@ -18,9 +18,7 @@ export function tablesOf(inputs: readonly Input[]): readonly SourceTable[] {
     const name = qualified(input.table)
     byName.set(name, [...(byName.get(name) ?? []), input])
   }
-  return [...byName]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, asked]) => sourceTable(name, asked))
+  return [...byName].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, asked]) => sourceTable(name, asked))
 }
 
 /** @param name `schema.table` */

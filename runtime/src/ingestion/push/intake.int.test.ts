@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
+import { until } from '../../../../test/until.ts'
 import { inTransaction } from '../../database/pools.ts'
 import { type Connection, createConnection, updateConnection } from '../../registry/connections.ts'
 import type { MasterKeys } from '../../registry/master-keys.ts'
 import { forgetPushes, lockPushSpool, prunePushKeys, pushedEvents, pushLoad } from '../../registry/push-spool.ts'
 import { ANN, startTestRegistry, type TestRegistry, tenantWithKeys } from '../../registry/testing.ts'
-import { until } from '../../../../test/until.ts'
 import { PushIntake, type PushLimits, type PushRequest, pushKey } from './intake.ts'
 
 const LIMITS: PushLimits = { rows: 100, bytes: 10_000, keys: 5, keepKeysMs: 3_600_000, syncAfterMs: 1000 }
