@@ -287,6 +287,25 @@ for (const lake of ['in a folder', 'in S3'] as const) {
       }
     })
 
+    it('does not come back out of pushed rows that wait while no product reads their table', async () => {
+      const way = ways['push'] as Way
+      const [id, email] = [marker('key'), marker('mail')]
+      const put = (part: number) => way.put({ id, part, email: `${email}-${part}`, city: 'Ulm' })
+      await put(3)
+      await sync(way.connection)
+      await ok(developer.send('/api/v1/products/people_push', { method: 'DELETE' }))
+      for (const part of [1, 2]) await put(part)
+      const asked = { table: tableOf('push'), key: { id, part: 1 }, expire_history: true }
+      const begun = await ok(admin.post('/api/v1/connections/shop/erasures', asked, { 'x-tenant-id': 'acme' }))
+      const run = await developer.untilEnded(begun.run_id)
+      assert.equal(run.state, 'succeeded', JSON.stringify(run))
+      await makeProduct('push', way.inputs)
+      await sync(way.connection)
+      const { data: rows } = await ok(developer.get('/api/v1/products/people_push/latest?limit=10'))
+      const found = (rows as Json[]).filter((row) => row.id === id).map(({ part }) => part)
+      assert.deepEqual(found.toSorted(), [2, 3])
+    })
+
     it('waits for a product that is being made for the first time, and makes it anew, too', async () => {
       const way = ways['full'] as Way
       const [id, email] = [marker('key'), marker('mail')]

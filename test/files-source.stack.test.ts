@@ -171,6 +171,35 @@ it('of a key that several files bring the row with the greatest cursor counts, w
   assert.deepEqual(await cities(), [[1, 'Aachen']])
 })
 
+it('a file with older states that is changed, or one with newer states that goes, leaves of each key the newest there is', async () => {
+  const cities = async () => (await served()).map(({ id, city }) => [id, city])
+  await put('2026/orders-0.csv', 'id,at,city,price\n2,2026-01-01,Hof,1\n')
+  await put('2026/orders-2.csv', 'id,at,city,price\n1,2026-01-06,Celle,1\n2,2026-01-06,Celle,1\n')
+  await sync()
+  assert.deepEqual(await cities(), [
+    [1, 'Celle'],
+    [2, 'Celle'],
+  ])
+  const corrected = 'id,at,city,price\n2,2026-01-01,Hof an der Saale,1\n3,2026-01-01,Jena,1\n'
+  await put('2026/orders-0.csv', corrected)
+  await sync()
+  assert.deepEqual(await cities(), [
+    [1, 'Celle'],
+    [2, 'Celle'],
+    [3, 'Jena'],
+  ])
+  await rm(join(files, '2026/orders-2.csv'))
+  await sync()
+  assert.deepEqual(await cities(), [
+    [1, 'Aachen'],
+    [2, 'Hof an der Saale'],
+    [3, 'Jena'],
+  ])
+  assert.match(JSON.stringify(await sync()), /"rows_read":0/, 'all is read again once')
+  await rm(join(files, '2026/orders-0.csv'))
+  await sync()
+})
+
 it('what a table is made of is changed by the creator of the connection alone, and moves its rows', async () => {
   const more = { ...TABLES, more: { glob: 'more/*.csv', format: 'csv' } }
   const other = { orders: { ...TABLES.orders, glob: 'salaries/*.csv' } }

@@ -51,6 +51,8 @@ export interface ChangedFiles {
   readonly gone: number
   /** Keys that were told to be present, and are neither in the table as they are told nor among the changed rows. */
   readonly unexplained: number
+  /** Keys that other states are present of than those that came: newer ones than came, or older ones than the table has. */
+  readonly outdated: number
 }
 
 /** Of a table that is to be dropped: paths in the object store. */
@@ -220,7 +222,7 @@ export class Lake {
     if (written === undefined) throw new Error('nothing was written')
     const deletes = await adoptPositions(this.#reader.files(plan.target.ref), plan.marked, run.results)
     const leaving = [...plan.files, ...plan.deletes]
-    const { results, gone, unexplained } = plan
+    const { results, gone, unexplained, outdated } = plan
     return {
       written: {
         ...written,
@@ -232,6 +234,7 @@ export class Lake {
       results,
       gone,
       unexplained,
+      outdated,
     }
   }
 

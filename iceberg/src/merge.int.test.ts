@@ -40,12 +40,13 @@ async function merge(
   rows: 'keep' | 'rewrite' = 'keep',
   keys: string | null = null,
   version: string | null = null,
+  repeats = false,
 ) {
   const base = await lake.lake.load(ref)
   assert.ok(base)
   const scan = await lake.lake.scan(base)
   const job = { limits: LIMITS }
-  const present = keys === null ? {} : { present: async () => ({ job, keys, version }) }
+  const present = keys === null ? {} : { present: async () => ({ job, keys, version, repeats }) }
   const change = await lake.lake.merge({ base, scan, schema, rows, key: ['id'], job, changed, ...present }, signal())
   const commit = await lake.lake.stage(ref, {
     base,
@@ -56,7 +57,8 @@ async function merge(
     writeId: change.written.writeId,
     summary: {},
   })
-  return { commit, removed: change.removed, gone: change.gone, unexplained: change.unexplained, before: scan }
+  const { gone, unexplained, outdated } = change
+  return { commit, removed: change.removed, gone, unexplained, outdated, before: scan }
 }
 
 const apply = async (ref: TableRef, changed: string) => {
@@ -237,6 +239,28 @@ test('a merge counts the keys that are present and that it cannot have known', a
   const earlier = all("SELECT 100, 'new'").replace("'old'", "CASE WHEN range IN (0, 3, 4) THEN NULL ELSE 'old' END")
   const { unexplained, gone } = await merge(ref, changed, SCHEMA, 'keep', earlier, 'v')
   assert.deepEqual([unexplained, gone], [2, 0], 'of 0 the new state came')
+  // Of keys with several states, where the table has `old` of all: what came of some, and what is present of each.
+  const states: readonly (readonly [
+    came: string | null | undefined,
+    present: readonly (string | null)[],
+    isLost: boolean,
+  ])[] = [
+    ['earlier', ['earlier', 'old'], true],
+    ['earlier', ['earlier', 'late'], true],
+    [null, [null, 'old'], true],
+    [undefined, ['earlier', null], true],
+    ['earlier', ['earlier'], false],
+    ['earlier', ['zero'], false],
+    ['other', ['old', 'other'], false],
+    [undefined, ['old', 'zero'], false],
+    [null, [null], false],
+  ]
+  const cell = (text: string | null) => (text === null ? 'NULL' : `'${text}'`)
+  const came = states.flatMap(([text], id) => (text === undefined ? [] : [`(${id}, ${cell(text)})`]))
+  const there = states.flatMap(([, texts], id) => texts.map((text) => `(${id}, ${cell(text)})`))
+  const now = `SELECT * FROM (VALUES ${there}) p(id, v) UNION ALL SELECT range, 'old' FROM range(${states.length}, 50)`
+  const late = await merge(ref, `SELECT * FROM (VALUES ${came}) c(id, v)`, SCHEMA, 'keep', now, 'v', true)
+  assert.equal(late.outdated, states.filter(([, , isLost]) => isLost).length)
 })
 
 test('no way of writing rows keeps the sign of a zero, and all that is no zero stays', async () => {

@@ -60,6 +60,8 @@ export interface PresentKeys {
   readonly keys: string
   /** A column that says of a row which state of it this is; null: none does. */
   readonly version: string | null
+  /** A key may be present in several states, of which the one with the greatest version counts. */
+  readonly repeats?: boolean
 }
 
 export interface DeleteRequest {
@@ -88,6 +90,11 @@ export interface TouchedFiles {
   readonly gone: number
   /** Keys that are present and that neither the table nor `changed` has, or the table in another version alone. */
   readonly unexplained: number
+  /**
+   * Where keys repeat: those of which `changed` has an older state than the table and than one that is present, and those of
+   * which the table has a newer one than all that are present. Another state is to take their place, which did not come.
+   */
+  readonly outdated: number
 }
 
 const CHANGED = 'lake_changed'
@@ -180,6 +187,7 @@ export async function planMerge(
     results: looksForKeys && !present ? run.results.slice(0, -1) : run.results,
     gone: swept?.gone ?? 0,
     unexplained: swept?.unexplained ?? 0,
+    outdated: swept?.outdated ?? 0,
   }
 }
 
@@ -240,7 +248,7 @@ async function sweep(
   },
   signal: AbortSignal,
 ) {
-  const { version } = present
+  const { version, repeats = false } = present
   const isKept = ({ name }: { readonly name: string }) => key.includes(name) || name === version
   const schema = { ...known.schema, fields: known.schema.fields.filter(isKept) }
   const file = presentFile(context)
@@ -250,6 +258,8 @@ async function sweep(
   const unknown = `SELECT count(*) FROM read_parquet(${quoteText(file)}) t ANTI JOIN ${BEFORE} b ON ${sameKey('b', key)} ${others}`
   const stale = version === null ? '0' : `(${staleRows(file, key, version)} ${others})`
   const unexplained = `SELECT (${unknown}) + ${stale}`
+  const outdated =
+    repeats && version !== null && !key.includes(version) ? outdatedRows(known.file, file, key, version) : 'SELECT 0'
   const run = await context.engine.run(
     {
       ...present.job,
@@ -260,6 +270,7 @@ async function sweep(
         keepAside(present.keys, file, schema),
         { sql: gone, rows: 'collect' },
         { sql: unexplained, rows: 'collect' },
+        { sql: outdated, rows: 'collect' },
         ...known.find,
       ],
       readPaths: [...(present.job.readPaths ?? []), known.file, file, known.hits, ...scan.files.map(localOf)],
@@ -269,8 +280,8 @@ async function sweep(
     signal,
   )
   const own = run.results.slice((present.job.steps ?? []).filter((step) => step.rows === 'collect').length)
-  const [left, differing, found] = own
-  return { schema, found, gone: countIn(left), unexplained: countIn(differing) }
+  const [left, differing, older, found] = own
+  return { schema, found, gone: countIn(left), unexplained: countIn(differing), outdated: countIn(older) }
 }
 
 /** A key that is not enforced may be present more than once: one of them is enough. */
@@ -278,6 +289,22 @@ function staleRows(file: string, key: readonly string[], version: string): strin
   const column = quoteName(version)
   return `SELECT count(*) FROM ${BEFORE} t SEMI JOIN read_parquet(${quoteText(file)}) p ON ${sameKey('p', key)}
     ANTI JOIN read_parquet(${quoteText(file)}) q ON ${sameKey('q', key)} AND t.${column} IS NOT DISTINCT FROM q.${column}`
+}
+
+/**
+ * What came between the reads of `changed` and of the keys is newer than the table, and the next merge's: it counts for none here.
+ */
+function outdatedRows(changed: string, present: string, key: readonly string[], version: string): string {
+  const [column, keys] = [quoteName(version), key.map(quoteName).join(', ')]
+  const isNewer = (one: string, other: string) =>
+    `(${other}.${column} IS NULL OR ${one}.${column} > ${other}.${column})`
+  const came = `SELECT count(*) FROM read_parquet(${quoteText(changed)}) t JOIN ${BEFORE} b ON ${sameKey('b', key)}
+    SEMI JOIN read_parquet(${quoteText(present)}) p
+      ON ${sameKey('p', key)} AND p.${column} <= b.${column} AND ${isNewer('p', 't')}`
+  const newest = `SELECT ${keys}, max(${column}) AS ${column} FROM read_parquet(${quoteText(present)}) GROUP BY ALL`
+  const stays = `SELECT count(*) FROM ${BEFORE} t JOIN (${newest}) p ON ${sameKey('p', key)} AND t.${column} > p.${column}
+    ANTI JOIN read_parquet(${quoteText(changed)}) c ON ${sameKey('c', key)}`
+  return `SELECT (${came}) + (${stays})`
 }
 
 const countIn = (result: StepResult | undefined): number => Number(result?.rows[0]?.[0] ?? 0)
@@ -370,6 +397,7 @@ export async function planDelete(
     results: run?.results.slice(0, -1) ?? [],
     gone: 0,
     unexplained: 0,
+    outdated: 0,
   }
 }
 

@@ -9,9 +9,10 @@ import type { ReadOutcome } from './read-table.ts'
 const keysRead = (rejected: number) => ({ outcome: () => ({ rowCount: 5, bytes: 9, rejected }) as ReadOutcome })
 
 test('a read of keys that rejected some takes nothing away', () => {
-  assert.deepEqual(sweepOf(keysRead(0), { gone: 3, unexplained: 1 }), { removed: 3, keys: 5, bytes: 9, unexplained: 1 })
-  assert.deepEqual(sweepOf(keysRead(2), { gone: 0, unexplained: 0 }).removed, 0)
-  assert.throws(() => sweepOf(keysRead(2), { gone: 3, unexplained: 0 }), SweepHeld)
+  const found = { unexplained: 1, outdated: 2 }
+  assert.deepEqual(sweepOf(keysRead(0), { gone: 3, ...found }), { removed: 3, keys: 5, bytes: 9, ...found })
+  assert.deepEqual(sweepOf(keysRead(2), { gone: 0, ...found }).removed, 0)
+  assert.throws(() => sweepOf(keysRead(2), { gone: 3, ...found }), SweepHeld)
 })
 
 test('keys of another type than those of the rows are compared with none', () => {

@@ -53,7 +53,10 @@ export interface LoadedTable {
   readonly keepsOthers: boolean
   /** Of a read of the keys; null where none was made. */
   readonly sweep: Sweep | null
-  /** False: the source is not what was read before, be it that an earlier copy was put back, and is to be read whole. */
+  /**
+   * False: the source is not what was read before, be it that an earlier copy was put back, or what came of a source that
+   * repeats keys is not the newest that it has of them; it is to be read whole.
+   */
   readonly goesOn: boolean
   /** How the columns have changed since the read before, in words; empty where they have not, null: there was none. */
   readonly changes: string | null
@@ -69,6 +72,8 @@ export interface Sweep {
    * there are none where the source went on from what was read before.
    */
   readonly unexplained: number
+  /** Keys of which the source has another state than came: the newest is in what was not read again. */
+  readonly outdated: number
 }
 
 /** The keys that the source gives are no measure of what is gone from it: nothing was staged, and no row may go by them. */
@@ -82,6 +87,11 @@ const ROWS_UNEXPLAINED = 'sluice.rows-unexplained'
 /** How many rows of the source may differ from those of the raw table: those that were left out. */
 function explained(before: Scan['summary'] | null, { rejected }: ReadOutcome): number {
   return rejected + Number(before?.[ROWS_UNEXPLAINED] ?? before?.[ROWS_REJECTED] ?? 0)
+}
+
+/** Between reads that are not as of one moment, rows come and change. */
+function isExplained({ moment }: LoadRequest, { unexplained }: Sweep, most: number): boolean {
+  return moment === null || unexplained <= most
 }
 
 const INCOMING = 'incoming'
@@ -148,7 +158,7 @@ export async function loadTable(
     outcome,
     keepsOthers: change.operation === 'overwrite',
     sweep,
-    goesOn: sweep === null || request.moment === null || sweep.unexplained <= explained(kept, outcome),
+    goesOn: sweep === null || (sweep.outdated === 0 && isExplained(request, sweep, explained(kept, outcome))),
     changes: changes && changesText(changes),
   }
 }
@@ -194,7 +204,7 @@ async function mergeRows(
     const csvInput = { name: KEYS, columns: keys.schema.columns, source: keys.rows }
     const isThere = ({ columns }: TableSchema) => columns.some(({ name }) => name === request.cursorColumn)
     const version = isThere(keys.schema) && isThere(schema) ? request.cursorColumn : null
-    return { job: { csvInput, limits: request.limits }, keys: `SELECT * FROM ${KEYS}`, version }
+    return { job: { csvInput, limits: request.limits }, keys: `SELECT * FROM ${KEYS}`, version, repeats: read.repeats }
   }
   const { written, removed, removedFrom, ...found } = await lake.merge(
     {
@@ -228,14 +238,14 @@ export function unlikeKeys(keys: Pick<TableSchema, 'columns'>, { columns, primar
  */
 export function sweepOf(
   keys: Pick<TableRead, 'outcome'>,
-  { gone, unexplained }: Pick<ChangedFiles, 'gone' | 'unexplained'>,
+  { gone, unexplained, outdated }: Pick<ChangedFiles, 'gone' | 'unexplained' | 'outdated'>,
 ): Sweep {
   const { rowCount, bytes, rejected } = keys.outcome()
   if (gone > 0 && rejected > 0)
     throw new SweepHeld(
       `${rejected} rows were rejected by the read of keys, and may be any of ${gone} that are missing`,
     )
-  return { removed: gone, keys: rowCount, bytes, unexplained }
+  return { removed: gone, keys: rowCount, bytes, unexplained, outdated }
 }
 
 export function keepsTypes(scan: Scan, { columns }: TableSchema): boolean {

@@ -18,12 +18,13 @@ export function tablesOf(inputs: readonly Input[]): readonly SourceTable[] {
     const name = qualified(input.table)
     byName.set(name, [...(byName.get(name) ?? []), input])
   }
-  return [...byName]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, asked]) => {
-      const dot = name.indexOf('.')
-      return { schema: name.slice(0, dot), table: name.slice(dot + 1), name, inputs: asked }
-    })
+  return [...byName].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, asked]) => sourceTable(name, asked))
+}
+
+/** @param name `schema.table` */
+export function sourceTable(name: string, inputs: readonly Input[]): SourceTable {
+  const dot = name.indexOf('.')
+  return { schema: name.slice(0, dot), table: name.slice(dot + 1), name, inputs }
 }
 
 /** The tables in groups: those that one product reads are in one, and so are those of products that share a table. */

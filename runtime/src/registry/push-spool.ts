@@ -32,13 +32,16 @@ export async function lockPushSpool(tx: Transaction, { tenant, connectionId }: P
      on conflict (connection_id) do nothing`,
     [connectionId, tenant],
   )
+  const place = [connectionId, tenant]
+  const locked = 'select from push_spools where connection_id = $1 and tenant = $2 for update'
+  await maybeOne(tx, 'locking a spool', locked, place)
+  // Only a statement that begins under the lock sees what whoever had it has changed of the connection.
   return maybeOne<PushSpool>(
     tx,
-    'locking a spool',
+    'reading a spool',
     `select s.sequence, s.rows, s.bytes, s.keys, c.updated_at as "changedAt"
-     from push_spools s join connections c on c.id = s.connection_id
-     where s.connection_id = $1 and s.tenant = $2 for update of s`,
-    [connectionId, tenant],
+     from push_spools s join connections c on c.id = s.connection_id where s.connection_id = $1 and s.tenant = $2`,
+    place,
   )
 }
 
@@ -182,6 +185,20 @@ export async function newestPush(db: Queryable, connectionId: string): Promise<n
   const statement = 'select sequence from push_spools where connection_id = $1'
   const row = await maybeOne<{ readonly sequence: number }>(db, 'reading a spool', statement, [connectionId])
   return row?.sequence ?? 0
+}
+
+/** The sequence number of the oldest request that waits for that table; null where none does. */
+export async function oldestPush(
+  db: Queryable,
+  { connectionId, table }: Pick<Place, 'connectionId'> & { readonly table: string },
+): Promise<number | null> {
+  const row = await maybeOne<{ readonly sequence: number }>(
+    db,
+    'reading a spool',
+    'select sequence from push_events where connection_id = $1 and table_name = $2 order by sequence limit 1',
+    [connectionId, table],
+  )
+  return row?.sequence ?? null
 }
 
 /** The tables that have rows which no run has committed. */

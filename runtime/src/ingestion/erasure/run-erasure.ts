@@ -7,6 +7,8 @@ import type { TableRef } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { ExportFiles } from '../../lake/export-files.ts'
+import { qualified } from '../../manifest/context.ts'
+import type { Input } from '../../manifest/manifest-set.ts'
 import { carriedKey, type ErasedKey, requireTellable } from '../../materializer/erasure.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import type { MaterializeDeps } from '../../materializer/materialize.ts'
@@ -26,6 +28,7 @@ import {
 import { endExportsOf, forgetExport } from '../../registry/exports.ts'
 import { PREVIEW } from '../../registry/previews.ts'
 import { type Product, pauseOf } from '../../registry/products.ts'
+import { newestPush, oldestPush } from '../../registry/push-spool.ts'
 import { checkRun } from '../../registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from '../../registry/run-progress.ts'
 import type { Transaction } from '../../registry/sql.ts'
@@ -36,7 +39,7 @@ import { productProgress } from '../product-progress.ts'
 import { ingestPushed } from '../push/ingest-pushed.ts'
 import { PUSH_TYPE } from '../push/settings.ts'
 import type { IngestionResult } from '../run-ingestion.ts'
-import { tablesOf } from '../source-tables.ts'
+import { sourceTable } from '../source-tables.ts'
 import { reportFailure } from '../table-progress.ts'
 import type { DeployedProduct } from '../wave.ts'
 import { eraseRaw, rowsOfKey } from './erase-raw.ts'
@@ -157,18 +160,25 @@ async function countBefore(erasing: Erasing): Promise<void> {
   await noteFound(deps.pool, erasure.id, { rows, snapshots })
 }
 
-/** Rows that wait to be taken would bring it back. */
+/** Rows that wait to be taken would bring it back, also where no product reads them now: the next one that does would have it. */
 async function takePushed({ run, erasure, deps }: Erasing): Promise<void> {
-  const products = await deps.productsOf(run.connection)
+  const { connection } = run
+  const place = { connectionId: connection.id, table: erasure.table }
+  const upTo = await newestPush(deps.pool, connection.id)
+  if ((await oldestPush(deps.pool, place)) === null) return
+  const products = await deps.productsOf(connection)
   const inputs = products.flatMap(({ manifests }) => manifests.inputs)
-  const read = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
+  const isOfTable = ({ connection: name, table }: Input) =>
+    name === connection.name && qualified(table) === erasure.table
   const hooks = {
     fail: (name: string, error: unknown) => reportFailure(run, name, error, deps),
     say: (level: 'info' | 'warn', message: string) => appendRunLog(deps.pool, run.lease, level, message),
   }
-  const wanted = read.filter(({ name }) => name === erasure.table)
-  const [failed] = (await ingestPushed(run, wanted, hooks, deps)).values()
+  const table = sourceTable(erasure.table, inputs.filter(isOfTable))
+  const [failed] = (await ingestPushed(run, [table], hooks, deps)).values()
   if (failed !== undefined) throw failed
+  const left = await oldestPush(deps.pool, place)
+  if (left !== null && left <= upTo) throw unfinished(`what was pushed to ${erasure.table}`)
 }
 
 async function makeProducts({ run, members, deps }: Erasing): Promise<readonly ProductOutcome[]> {

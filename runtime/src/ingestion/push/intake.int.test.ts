@@ -4,10 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
+import { until } from '../../../../test/until.ts'
 import { inTransaction } from '../../database/pools.ts'
 import { type Connection, createConnection, updateConnection } from '../../registry/connections.ts'
 import type { MasterKeys } from '../../registry/master-keys.ts'
-import { forgetPushes, prunePushKeys, pushedEvents, pushLoad } from '../../registry/push-spool.ts'
+import { forgetPushes, lockPushSpool, prunePushKeys, pushedEvents, pushLoad } from '../../registry/push-spool.ts'
 import { ANN, startTestRegistry, type TestRegistry, tenantWithKeys } from '../../registry/testing.ts'
 import { PushIntake, type PushLimits, type PushRequest, pushKey } from './intake.ts'
 
@@ -115,4 +116,21 @@ test('what was read by former settings is not stored, nor what goes to a connect
   assert.equal(await refusal(intake().store({ ...request(changed), tenant: 'globex' })), 'connection_not_found')
   assert.equal(await refusal(intake().store(request({ ...changed, id: 'con_none' }))), 'connection_not_found')
   assert.deepEqual(await texts(changed), [])
+})
+
+test('nor what waited for its turn while they were changed', async () => {
+  const late = await made('late')
+  await intake().store(request(late, { text: 'before' }))
+  let pushed: Promise<unknown> | undefined
+  await inTransaction(registry.pool, async (tx) => {
+    await lockPushSpool(tx, { tenant: 'acme', connectionId: late.id })
+    pushed = refusal(intake().store(request(late, { text: 'late' })))
+    await until('it waits', async () => {
+      const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%push_spools%'`
+      return (await registry.pool.query(waiting)).rows.length === 1
+    })
+    await updateConnection(tx, 'acme', late.id, { config: { a: 1 } })
+  })
+  assert.equal(await pushed, 'connection_changed')
+  assert.deepEqual(await texts(late), ['before'])
 })

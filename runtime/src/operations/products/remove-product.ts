@@ -99,6 +99,8 @@ export async function dropPreview(
   await inTransaction(platform.pool, (tx) => stopWriters(tx, preview))
   await faultPoint('preview.writers-stopped')
   await afterWriters(platform.pool, id, WRITERS_MS, signal, async () => {
+    // Whoever had the lock has removed it (an erasure and the job that it asked for are two): what has its name now is another preview.
+    if ((await findProduct(platform.pool, tenant, id)) === null) return
     const tables = [...(await dropCopies(platform, preview)), ...(await tablesEver(platform, preview))]
     await faultPoint('preview.copies-dropped')
     await inTransaction(platform.pool, async (tx) => {
