@@ -174,6 +174,20 @@ describe('imports', () => {
     assert.deepEqual(found, [])
   })
 
+  test('no SQL of the runtime names a schema that a plugin keeps its tables in', () => {
+    const NAMED = /\b\w*SCHEMA = '(sluice_\w+)'/g
+    const schemas = sourceFiles(['plugins/**/*.ts'])
+      .filter(({ path }) => !isTest(path))
+      .flatMap(({ text }) => [...text.matchAll(NAMED)].map((match) => match[1] as string))
+    assert.ok(schemas.includes('sluice_store') && schemas.length > 2, `schemas seen: ${schemas}`)
+    const naming = new RegExp(`\\b(?:${schemas.join('|')})\\b`)
+    const found = sourceFiles([`${RUNTIME}**/*.ts`]).filter(({ path, text }) => !isTest(path) && naming.test(text))
+    assert.deepEqual(
+      found.map(({ path }) => path),
+      [],
+    )
+  })
+
   test('a file that only re-exports is an entry of its package', () => {
     const EXPORTED = /export\s+(?:type\s+)?(?:\*|\{[^}]*\})(?:\s+as\s+\w+)?\s+from\s+'[^']+'/g
     const isOnly = (text: string) =>
