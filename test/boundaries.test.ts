@@ -174,6 +174,36 @@ describe('imports', () => {
     assert.deepEqual(found, [])
   })
 
+  test('no SQL of the runtime names a schema that a plugin keeps its tables in', () => {
+    const NAMED = /\b\w*SCHEMA = '(sluice_\w+)'/g
+    const schemas = sourceFiles(['plugins/**/*.ts'])
+      .filter(({ path }) => !isTest(path))
+      .flatMap(({ text }) => [...text.matchAll(NAMED)].map((match) => match[1] as string))
+    assert.ok(schemas.includes('sluice_store') && schemas.length > 2, `schemas seen: ${schemas}`)
+    const naming = new RegExp(`\\b(?:${schemas.join('|')})\\b`)
+    const found = sourceFiles([`${RUNTIME}**/*.ts`]).filter(({ path, text }) => !isTest(path) && naming.test(text))
+    assert.deepEqual(
+      found.map(({ path }) => path),
+      [],
+    )
+  })
+
+  /** Mentions of the whole `Platform` in files of http; it falls as routes say which rooms they ask. Nowhere else is there any. */
+  const WHOLE_IN_HTTP = 56
+
+  test('what an operation works with is said by its room: only assembly has the whole of the runtime', () => {
+    const builds = (path: string) => path.startsWith('assembly/') || !path.includes('/')
+    const mentions = sourceFiles([`${RUNTIME}**/*.ts`])
+      .map(({ path, text }) => ({ path: path.slice(RUNTIME.length), text }))
+      .filter(({ path }) => !isTest(path) && !builds(path) && path !== 'operations/platform.ts')
+      .flatMap(({ path, text }) =>
+        [...text.replace(/^import [^']*'[^']*'$/gm, '').matchAll(/\bPlatform\b/g)].map(() => path),
+      )
+    const [inHttp, elsewhere] = [true, false].map((is) => mentions.filter((path) => path.startsWith('http/') === is))
+    assert.deepEqual(elsewhere, [])
+    assert.ok(Number(inHttp?.length) <= WHOLE_IN_HTTP, `${inHttp?.length} in http, ${WHOLE_IN_HTTP} are bounded`)
+  })
+
   test('a file that only re-exports is an entry of its package', () => {
     const EXPORTED = /export\s+(?:type\s+)?(?:\*|\{[^}]*\})(?:\s+as\s+\w+)?\s+from\s+'[^']+'/g
     const isOnly = (text: string) =>

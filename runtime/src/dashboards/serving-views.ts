@@ -5,6 +5,14 @@
  * drop their tables without knowing of views.
  */
 import { randomBytes } from 'node:crypto'
+import {
+  ADDED_COLUMNS,
+  enterTenant,
+  HAS_REGISTER,
+  OWNER_COLUMN,
+  schemaOf,
+  servedTable,
+} from '@sluice/lookup/row-secured-postgresql/served-tables'
 import { physicalName, SluiceError, variantTable } from '@sluice/sdk'
 import pg from 'pg'
 import { type DatabaseAddress, formatAddress } from '../database/address.ts'
@@ -55,8 +63,17 @@ const SETTINGS = {
   idle_session_timeout: '15min',
 } as const
 
-/** What the stores add to every table. */
-const ADDED_COLUMNS = ['tenant_id', 'row_number']
+/** A dataset's name in the line of the login that asks. */
+const OF_LOGIN = {
+  tenant: 'login.tenant_id',
+  domain: 'login.domain',
+  product: 'login.product',
+  variant: 'login.variant',
+  endpoint: 'login.endpoint',
+} as const
+
+/** The same in the first parameters of a statement. */
+const OF_PARAMETERS = { tenant: '$1', domain: '$2', product: '$3', variant: '$4', endpoint: '$5' } as const
 
 const REGISTER = `
 create schema if not exists sluice_views;
@@ -81,17 +98,15 @@ begin
   if not coalesce(login.is_open, false) then
     raise exception 'who may see this is being changed' using errcode = 'insufficient_privilege';
   end if;
-  perform set_config('app.tenant_id', login.tenant_id, true);
-  select d.relation into found_relation from sluice_store.datasets d
-  where d.tenant_id = login.tenant_id and d.domain = login.domain and d.product = login.product
-    and d.variant = login.variant and d.endpoint = login.endpoint and d.epoch is not null;
+  perform ${enterTenant(OF_LOGIN.tenant)};
+  found_relation := (${servedTable(OF_LOGIN)});
   if found_relation is null then
     raise exception 'this has no rows yet' using errcode = 'undefined_table';
   end if;
   return query execute format(
-    'select tenant_id::text, %s from %I.%I where tenant_id = $1', login.columns, login.schema_name, found_relation
+    'select ${OWNER_COLUMN}::text, %s from %I.%I where ${OWNER_COLUMN} = $1', login.columns, login.schema_name, found_relation
   ) using login.tenant_id;
-  perform set_config('app.tenant_id', '', true);
+  perform ${enterTenant("''")};
 end $$;
 revoke all on function sluice_views.own_rows() from public;`
 
@@ -116,10 +131,8 @@ export class ServingViews {
     const columns = await inTransaction(
       this.#deps.pool,
       async (tx) => {
-        await tx.query(`select set_config('app.tenant_id', $1, true)`, [dataset.tenant])
-        const { rows } = await tx.query<{ there: boolean }>(
-          `select to_regclass('sluice_store.datasets') is not null as there`,
-        )
+        await tx.query(`select ${enterTenant('$1')}`, [dataset.tenant])
+        const { rows } = await tx.query<{ there: boolean }>(`select ${HAS_REGISTER} as there`)
         return rows[0]?.there === true ? columnsOf(tx, dataset) : []
       },
       { signal },
@@ -233,14 +246,13 @@ async function columnsOf(tx: pg.ClientBase, dataset: StoredDataset): Promise<Ser
   const { tenant, domain, product, variant, endpoint } = dataset
   const { rows } = await tx.query<{ name: string; type: string }>(
     `select a.attname as name, format_type(a.atttypid, a.atttypmod) as type
-     from sluice_store.datasets d
+     from (${servedTable(OF_PARAMETERS)}) d
      join pg_class c on c.relname = d.relation
      join pg_namespace n on n.oid = c.relnamespace and n.nspname = $6
      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-     where d.tenant_id = $1 and d.domain = $2 and d.product = $3 and d.variant = $4 and d.endpoint = $5
-       and d.epoch is not null and a.attname <> all ($7)
+     where a.attname <> all ($7)
      order by a.attnum`,
-    [tenant, domain, product, variant, endpoint, physicalName(domain), ADDED_COLUMNS],
+    [tenant, domain, product, variant, endpoint, schemaOf(domain), ADDED_COLUMNS],
   )
   return rows
 }
@@ -294,7 +306,7 @@ async function makeView(
       dataset.product,
       dataset.variant,
       dataset.endpoint,
-      physicalName(dataset.domain),
+      schemaOf(dataset.domain),
       // Cast to what the view promises, whatever the table has become meanwhile.
       quoted.map(({ sql, type }) => `${sql}::${type}`).join(', '),
     ],

@@ -1,76 +1,34 @@
 /** What operations work with: the parts of the runtime, put together once by the container. */
 
-import type { Engine, Wall } from '@sluice/engine'
-import type { Lake, ReachableFiles, SignedFiles } from '@sluice/iceberg'
-import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
-import type pg from 'pg'
-import type { CatalogLogins } from '../catalog/logins.ts'
-import type { Sandbox } from '../catalog/sandbox.ts'
-import type { DistributedCompute } from '../compute/distributed.ts'
-import type { Config } from '../config.ts'
-import type { EventBus } from '../events/bus.ts'
-import type { EventFeed } from '../events/feed.ts'
+import type { Wall } from '@sluice/engine'
+import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../flow.ts'
-import type { PushIntake } from '../ingestion/push/intake.ts'
-import type { ExportFiles } from '../lake/export-files.ts'
-import type { DashboardSupport } from '../manifest/context.ts'
-import type { ManifestParsing } from '../manifest/parsing.ts'
-import type { ChangeSpools } from '../materializer/change-spools.ts'
-import type { PluginSet } from '../plugins/plugin-set.ts'
-import type { NamingIssuer } from '../policy/identity.ts'
-import type { MaskingRules } from '../policy/masking.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type AuditRecord, appendAudit, listAudit } from '../registry/audit.ts'
-import type { CpuAccounts } from '../registry/cpu-accounts.ts'
-import type { MasterKeys } from '../registry/master-keys.ts'
 import type { Page, PageRequest } from '../registry/paging.ts'
 import type { Queryable, Transaction } from '../registry/sql.ts'
-import type { ExportDestinations } from './exports/export-destinations.ts'
-import type { ServedProducts } from './served/served-products.ts'
+import type { AgentsDeps } from './agents/deps.ts'
+import type { CatalogDeps } from './catalog/deps.ts'
+import type { ErasuresDeps } from './erasures/deps.ts'
+import type { ExportsDeps } from './exports/deps.ts'
+import type { LineageDeps } from './lineage/deps.ts'
+import type { PreviewsDeps } from './previews/deps.ts'
+import type { ServedDeps } from './served/deps.ts'
+import type { UpkeepDeps } from './upkeep/deps.ts'
+import type { WebhooksDeps } from './webhooks/deps.ts'
 
-export interface Platform {
-  readonly config: Config
-  readonly pool: pg.Pool
-  readonly masters: MasterKeys
-  readonly lake: Lake
-  readonly sandbox: Sandbox
-  readonly catalogLogins: CatalogLogins
-  readonly reachable: ReachableFiles
-  /** Null where no requests to the object store are signed for clients. */
-  readonly signedFiles: SignedFiles | null
-  readonly engine: Engine
-  /** Whose work uses the processors. */
-  readonly cpu: CpuAccounts
-  /** Null where no Trino is configured for transforms. */
-  readonly distributed: DistributedCompute | null
-  /** Null where the embedded engine answers queries. */
-  readonly distributedQueries: DistributedCompute | null
-  readonly plugins: PluginSet
-  readonly rules: MaskingRules
-  /** All that are trusted. */
-  readonly issuers: readonly NamingIssuer[]
-  readonly events: EventFeed
-  /** Null where events stay in the registry. */
-  readonly bus: EventBus | null
-  readonly served: ServedProducts
-  readonly changeSpools: ChangeSpools
-  readonly exportFiles: ExportFiles
-  readonly exportDestinations: ExportDestinations
-  readonly parsing: ManifestParsing
-  /** Takes rows that are pushed. */
-  readonly pushes: PushIntake
-  /** What the dashboard server can show; null where there is none. */
-  readonly dashboards: DashboardSupport | null
-  readonly connectorHost: ConnectorHost
+export interface Platform
+  extends AgentsDeps,
+    CatalogDeps,
+    ErasuresDeps,
+    ExportsDeps,
+    LineageDeps,
+    PreviewsDeps,
+    ServedDeps,
+    UpkeepDeps,
+    WebhooksDeps {
   /** Of the process that read a source last; none before the first. */
   readonly sourceWalls: () => readonly Wall[]
-  /** Null: as many as there is room for. */
-  readonly mostTenants: number | null
-  readonly logger: Logger
-  /** For files that no job needs after it has ended. */
-  readonly scratchDirectory: string
-  /** The bucket's address, as resources of a tenant name it. */
-  bucketUri(tenant: string): string
 }
 
 /**

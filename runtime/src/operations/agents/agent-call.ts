@@ -8,8 +8,9 @@ import type { Principal, TenantCall } from '../../flow.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { type AgentAccount, type AgentAmounts, reserveForAgent, settleForAgent } from '../../registry/agent-budgets.ts'
 import { appendAudit } from '../../registry/audit.ts'
-import { type Platform, requireDeveloper } from '../platform.ts'
+import { requireDeveloper } from '../platform.ts'
 import { type AgentAnswer, MAX_ANSWER_BYTES } from './bounded-answer.ts'
+import type { AgentsDeps } from './deps.ts'
 
 /** What a tool has found, and what that took. */
 export interface AgentFindings {
@@ -54,7 +55,7 @@ export function agentsPrincipal(principal: Principal): Principal {
 }
 
 /** Throws QUOTA `agent_budget_spent`, and whatever the tool does. */
-export async function answerAgent(platform: Platform, call: TenantCall, tool: AgentTool): Promise<AgentAnswer> {
+export async function answerAgent(platform: AgentsDeps, call: TenantCall, tool: AgentTool): Promise<AgentAnswer> {
   const { pool, config } = platform
   const asked = { ...call, signal: call.signal, principal: agentsPrincipal(call.principal) }
   const account = accountOf(call)
@@ -91,7 +92,7 @@ function accountOf({ tenant, principal: { issuer, subject, client = '' } }: Tena
 }
 
 function record(
-  { pool }: Platform,
+  { pool }: AgentsDeps,
   { tenant, principal, requestId }: TenantCall,
   { name }: AgentTool,
   outcome: 'allowed' | 'denied' | 'failed',

@@ -2,11 +2,11 @@
 import { type EngineRun, quoteName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../platform.ts'
 import type { QueryRequest } from '../queries/asked-query.ts'
 import { type QueryAnswer, runQuery } from '../queries/query.ts'
 import type { AgentFindings } from './agent-call.ts'
 import { BoundedAnswer } from './bounded-answer.ts'
+import type { AgentsDeps } from './deps.ts'
 import { productForAgent } from './find-products.ts'
 
 export const MAX_ROWS = 100
@@ -19,7 +19,7 @@ const NEWLINE = 10
 
 export type AskedStatement = Required<Pick<QueryRequest, 'sql'>> & Pick<QueryRequest, 'params'>
 
-export function queryForAgent(platform: Platform, call: TenantCall, asked: AskedStatement): Promise<AgentFindings> {
+export function queryForAgent(platform: AgentsDeps, call: TenantCall, asked: AskedStatement): Promise<AgentFindings> {
   return rowsOfStatement(platform, call, asked, MAX_ROWS)
 }
 
@@ -30,7 +30,7 @@ export interface AskedSample {
 }
 
 /** Any rows of it, in no order. */
-export async function sampleRows(platform: Platform, call: TenantCall, asked: AskedSample): Promise<AgentFindings> {
+export async function sampleRows(platform: AgentsDeps, call: TenantCall, asked: AskedSample): Promise<AgentFindings> {
   const { domain, name } = await productForAgent(platform, call, asked.product)
   const columns = asked.columns === undefined ? '*' : asked.columns.map(quoteName).join(', ')
   const limit = Math.min(asked.limit ?? MAX_SAMPLE, MAX_SAMPLE)
@@ -39,7 +39,7 @@ export async function sampleRows(platform: Platform, call: TenantCall, asked: As
 }
 
 async function rowsOfStatement(
-  platform: Platform,
+  platform: AgentsDeps,
   call: TenantCall,
   { sql, params }: AskedStatement,
   limit: number,

@@ -3,7 +3,6 @@ import type { TenantCall } from '../../flow.ts'
 import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
 import { runLog, tableProgress } from '../../registry/run-progress.ts'
 import { listRuns, type Run } from '../../registry/runs.ts'
-import type { Platform } from '../platform.ts'
 import { productDetail } from '../products/product-detail.ts'
 import { productReader } from '../products/readable-product.ts'
 import { rawReader } from '../rights/raw-rights.ts'
@@ -12,6 +11,7 @@ import { seenLines, seenRun, seenTables } from '../runs/run-view.ts'
 import { runOf } from '../runs/runs.ts'
 import type { AgentFindings } from './agent-call.ts'
 import { BoundedAnswer, shortened } from './bounded-answer.ts'
+import type { AgentsDeps } from './deps.ts'
 import { productForAgent } from './find-products.ts'
 
 export interface AskedFailure {
@@ -24,7 +24,7 @@ const LINES = 20
 const TABLES = 20
 
 export async function explainFailure(
-  platform: Platform,
+  platform: AgentsDeps,
   call: TenantCall,
   { product: reference, run: runId }: AskedFailure,
 ): Promise<AgentFindings> {
@@ -48,7 +48,7 @@ export async function explainFailure(
 }
 
 /** Runs of connections make products, too. */
-async function newestFailure(platform: Platform, call: TenantCall, productId?: string): Promise<Run | null> {
+async function newestFailure(platform: AgentsDeps, call: TenantCall, productId?: string): Promise<Run | null> {
   const { items } = await listRuns(platform.pool, call.tenant, { limit: RUNS_LOOKED_AT, after: null })
   const isFailure = (run: Run) => {
     if (productId === undefined || run.productId === productId) return run.state === 'failed'
@@ -60,7 +60,7 @@ async function newestFailure(platform: Platform, call: TenantCall, productId?: s
 const outcomesOf = ({ result }: Run): readonly ProductOutcome[] =>
   (result as { readonly products?: readonly ProductOutcome[] } | null)?.products ?? []
 
-async function addRun(platform: Platform, call: TenantCall, run: Run, answer: BoundedAnswer): Promise<void> {
+async function addRun(platform: AgentsDeps, call: TenantCall, run: Run, answer: BoundedAnswer): Promise<void> {
   const eye = {
     mayRead: rawReader(platform, call.principal, call.tenant),
     mayHear: productReader(platform, call),

@@ -1,12 +1,13 @@
 /** Which products there are for an agent, and what they are. */
 import type { TenantCall } from '../../flow.ts'
 import { deployedProducts } from '../../registry/products.ts'
-import { type Platform, requireMember } from '../platform.ts'
+import { requireMember } from '../platform.ts'
 import { productDetail } from '../products/product-detail.ts'
 import { findReadable } from '../reads/read-keys.ts'
 import { accessOrNull, productHidden, type ServedProduct } from '../served/served-product.ts'
 import type { AgentFindings } from './agent-call.ts'
 import { BoundedAnswer, shortened } from './bounded-answer.ts'
+import type { AgentsDeps } from './deps.ts'
 
 const MAX_FOUND = 50
 const AT_ONCE = 8
@@ -20,7 +21,7 @@ export interface AskedSearch {
 
 /** In the order of their names, those alone that the agent may read. */
 export async function searchProducts(
-  platform: Platform,
+  platform: AgentsDeps,
   call: TenantCall,
   { text = '', after = '' }: AskedSearch,
 ): Promise<AgentFindings> {
@@ -55,13 +56,13 @@ export async function searchProducts(
   return { answer: answer.finish(next), rows: 0, products: listed.slice(0, shown).map(({ product }) => product) }
 }
 
-async function mayRead({ served, rules }: Platform, call: TenantCall, id: string): Promise<boolean> {
+async function mayRead({ served, rules }: AgentsDeps, call: TenantCall, id: string): Promise<boolean> {
   return accessOrNull(await served.find(call.tenant, id), call.principal, rules) !== null
 }
 
 /** Throws `product_not_found`, of one that may not be read, too; or CONFLICT `ambiguous_product`. */
 export async function productForAgent(
-  { served, rules }: Platform,
+  { served, rules }: AgentsDeps,
   call: TenantCall,
   reference: string,
 ): Promise<ServedProduct> {
@@ -71,7 +72,11 @@ export async function productForAgent(
   return product
 }
 
-export async function describeProduct(platform: Platform, call: TenantCall, reference: string): Promise<AgentFindings> {
+export async function describeProduct(
+  platform: AgentsDeps,
+  call: TenantCall,
+  reference: string,
+): Promise<AgentFindings> {
   requireMember(call.principal)
   const product = await productForAgent(platform, call, reference)
   const detail = await productDetail(platform, call, product.id)

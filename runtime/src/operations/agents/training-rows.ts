@@ -1,12 +1,12 @@
 /** Rows for training, for an agent: the set that REST gives, its first rows alone. The whole is a file, which no model reads. */
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../platform.ts'
 import { type AskedTrainingSet, runTrainingSet } from '../queries/training-set.ts'
 import type { AgentFindings } from './agent-call.ts'
 import { boundedRows, MAX_ROWS, requireQueries, STATEMENT_MS } from './ask-rows.ts'
+import type { AgentsDeps } from './deps.ts'
 
 export async function trainingSetForAgent(
-  platform: Platform,
+  platform: AgentsDeps,
   call: TenantCall,
   asked: Omit<AskedTrainingSet, 'format' | 'limit' | 'timeout_ms'>,
 ): Promise<AgentFindings> {

@@ -3,11 +3,11 @@ import type { SignedFiles, SignedRequest, TableFiles } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
-import type { Platform } from '../platform.ts'
+import type { CatalogDeps } from './deps.ts'
 import { type LoadedTable, loadTable } from './read.ts'
 
 /** Throws PERMISSION `catalog_files_closed` where tables are not for outside readers at all. */
-export function requireFileAccess({ config }: Pick<Platform, 'config'>): void {
+export function requireFileAccess({ config }: Pick<CatalogDeps, 'config'>): void {
   if (config.catalog.file_access !== 'none') return
   throw new SluiceError('PERMISSION', 'this deployment gives nobody access to files', {
     code: 'catalog_files_closed',
@@ -17,7 +17,7 @@ export function requireFileAccess({ config }: Pick<Platform, 'config'>): void {
 
 /** Settings that go with a loaded table. `direct` has none: a client's own are right, and ours could spoil them. */
 export function fileAccessOf(
-  { config }: Pick<Platform, 'config'>,
+  { config }: Pick<CatalogDeps, 'config'>,
   address: string,
   signing: string,
 ): Readonly<Record<string, string>> {
@@ -51,7 +51,7 @@ const OWN_HEADERS = ['x-amz-date', 'x-amz-content-sha256', 'x-amz-security-token
  * anything else: writes are never signed.
  */
 export async function signRead(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -67,7 +67,7 @@ export async function signRead(
 }
 
 /** Throws PERMISSION `catalog_signing_refused` where nothing is signed. */
-export function requireSigning({ config, signedFiles }: Platform): SignedFiles & { readonly endpoint: string } {
+export function requireSigning({ config, signedFiles }: CatalogDeps): SignedFiles & { readonly endpoint: string } {
   if (signedFiles === null || config.object_store.type !== 's3') throw refused('this deployment signs no requests')
   return { ...signedFiles, endpoint: config.object_store.endpoint }
 }
@@ -78,7 +78,7 @@ export function requireSigning({ config, signedFiles }: Platform): SignedFiles &
  * @param path bucket and key
  */
 export async function fileOf(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,

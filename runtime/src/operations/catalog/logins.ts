@@ -2,11 +2,12 @@
 import type { CatalogLogin } from '../../catalog/logins.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
 import { findTenant } from '../../registry/tenants.ts'
-import { audited, notFound, type Platform } from '../platform.ts'
+import { audited, notFound } from '../platform.ts'
+import type { CatalogDeps } from './deps.ts'
 
 /** Throws `tenant_not_found`, UNSUPPORTED `catalog_logins_unavailable`. */
 export async function issueCatalogLogin(
-  platform: Platform,
+  platform: CatalogDeps,
   call: AuthenticatedCall,
   tenant: string,
 ): Promise<CatalogLogin> {
@@ -16,7 +17,11 @@ export async function issueCatalogLogin(
   return platform.catalogLogins.issue(tenant)
 }
 
-export async function revokeCatalogLogin(platform: Platform, call: AuthenticatedCall, tenant: string): Promise<void> {
+export async function revokeCatalogLogin(
+  platform: CatalogDeps,
+  call: AuthenticatedCall,
+  tenant: string,
+): Promise<void> {
   if (!(await findTenant(platform.pool, tenant))) throw notFound('tenant')
   await platform.catalogLogins.revoke(tenant)
   await audited(platform.pool, call, tenant, 'catalog_login.revoke', { type: 'tenant', id: tenant })

@@ -14,9 +14,10 @@ import { epochsOfVariant, listedProducts } from '../../registry/catalog-products
 import { productGrantsOf } from '../../registry/grants.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited, type Platform, requireMember } from '../platform.ts'
+import { audited, requireMember } from '../platform.ts'
 import { accessTo, type ReadAccess, refuseStaleMask, type ServedProduct } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
+import type { CatalogDeps } from './deps.ts'
 import { namespaceNotFound, tableNotFound, tableNotMade } from './errors.ts'
 
 export interface LoadedTable {
@@ -37,14 +38,14 @@ export function requireWarehouse(call: Pick<TenantCall, 'tenant'>, warehouse: st
 }
 
 /** The prefix of the tenant's catalog. Throws `catalog_warehouse_not_found`. */
-export async function openWarehouse(platform: Platform, call: TenantCall, warehouse: string): Promise<string> {
+export async function openWarehouse(platform: CatalogDeps, call: TenantCall, warehouse: string): Promise<string> {
   requireWarehouse(call, warehouse)
   if ((await findTenant(platform.pool, call.tenant))?.status !== 'active') requireWarehouse({ tenant: '' }, warehouse)
   return call.tenant
 }
 
 /** Namespaces with a table that the caller may load, and the sandbox where it exists. */
-export async function namespacesFor(platform: Platform, call: TenantCall): Promise<readonly string[]> {
+export async function namespacesFor(platform: CatalogDeps, call: TenantCall): Promise<readonly string[]> {
   const products = await readableProducts(platform, call, null)
   const names = new Set(products.map((product) => product.domain))
   if (isMember(call) && (await platform.sandbox.properties(call.tenant)) !== null) names.add(SANDBOX)
@@ -53,7 +54,7 @@ export async function namespacesFor(platform: Platform, call: TenantCall): Promi
 
 /** Throws `catalog_namespace_not_found`. */
 export async function namespaceFor(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
 ): Promise<Readonly<Record<string, string>>> {
@@ -66,7 +67,11 @@ export async function namespaceFor(
 }
 
 /** Names of the tables that the caller may load. Throws `catalog_namespace_not_found`. */
-export async function tablesFor(platform: Platform, call: TenantCall, namespace: string): Promise<readonly string[]> {
+export async function tablesFor(
+  platform: CatalogDeps,
+  call: TenantCall,
+  namespace: string,
+): Promise<readonly string[]> {
   if (namespace !== SANDBOX) {
     const products = await readableProducts(platform, call, namespace)
     if (products.length === 0) throw namespaceNotFound()
@@ -79,7 +84,7 @@ export async function tablesFor(platform: Platform, call: TenantCall, namespace:
 const isMember = ({ principal }: TenantCall): boolean =>
   principal.isAdmin || principal.isDeveloper || principal.isViewer
 
-async function readableProducts(platform: Platform, call: TenantCall, domain: string | null) {
+async function readableProducts(platform: CatalogDeps, call: TenantCall, domain: string | null) {
   const { principal } = call
   const products = await listedProducts(platform.pool, call.tenant, domain)
   const grants = await productGrantsOf(platform.pool, call.tenant, { ...personOf(principal), groups: principal.groups })
@@ -96,7 +101,7 @@ async function readableProducts(platform: Platform, call: TenantCall, domain: st
  * `mask_pending` while the copies of a column whose class was raised are being rebuilt.
  */
 export async function loadTable(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -125,7 +130,7 @@ export async function loadTable(
 
 /** Whether the table exists for the caller: what `loadTable` would not refuse as missing. */
 export async function tableExists(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -133,7 +138,7 @@ export async function tableExists(
   if (!(await tablesFor(platform, call, namespace)).includes(table)) throw tableNotFound()
 }
 
-async function loadSandboxTable(platform: Platform, call: TenantCall, table: string): Promise<LoadedTable> {
+async function loadSandboxTable(platform: CatalogDeps, call: TenantCall, table: string): Promise<LoadedTable> {
   requireMember(call.principal)
   const state = await platform.lake.load({ warehouse: call.tenant, namespace: SANDBOX, table }, { signal: call.signal })
   if (state === null) throw tableNotFound()
@@ -141,7 +146,7 @@ async function loadSandboxTable(platform: Platform, call: TenantCall, table: str
 }
 
 async function productNamed(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -161,7 +166,7 @@ async function productNamed(
  * masks as they are. What no epoch of the product made is shown to nobody.
  */
 export async function visibleTo(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   product: ServedProduct,
   access: ReadAccess,
@@ -179,7 +184,7 @@ export async function visibleTo(
   return visibleMetadata(metadata, seen)
 }
 
-async function policyOf(platform: Platform, call: TenantCall, product: ServedProduct, version: string) {
+async function policyOf(platform: CatalogDeps, call: TenantCall, product: ServedProduct, version: string) {
   const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
   if (then === undefined) return { allowed: false, masked: [] }
   const both = asMadeBy(product, then, platform.rules)

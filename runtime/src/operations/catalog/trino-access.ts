@@ -9,8 +9,9 @@ import { isSluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import { catalogName, SANDBOX } from '../../lake/tenant-layout.ts'
 import { lakeTable, productOfTable } from '../../materializer/variants.ts'
-import { audited, type Platform } from '../platform.ts'
+import { audited } from '../platform.ts'
 import { accessTo, refuseStaleMask } from '../served/served-product.ts'
+import type { CatalogDeps } from './deps.ts'
 import { visibleTo } from './read.ts'
 
 export interface TrinoTable {
@@ -33,7 +34,7 @@ export function mayUseCatalog(principal: Principal, catalog: string): boolean {
 }
 
 /** Whether the principal may read the table: all its columns, and all its past that Trino could be asked for. */
-export async function tableAccess(platform: Platform, call: TenantCall, table: TrinoTable): Promise<TableAccess> {
+export async function tableAccess(platform: CatalogDeps, call: TenantCall, table: TrinoTable): Promise<TableAccess> {
   const { catalogName: catalog, schemaName: schema, tableName: name } = table
   if (name.includes('$') || !mayUseCatalog(call.principal, catalog)) return 'none'
   if (schema === DESCRIPTIONS) return 'read'
@@ -50,7 +51,7 @@ function isSystemTable(schema: string, name: string): boolean {
 const isMember = (principal: Principal): boolean => principal.isAdmin || principal.isDeveloper || principal.isViewer
 
 async function productAccess(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   domain: string,
   table: string,
@@ -75,7 +76,7 @@ async function productAccess(
 }
 
 /** Reads of products for named individuals are on record, each with its statement’s first question. */
-export async function recordRead(platform: Platform, call: TenantCall, table: TrinoTable): Promise<void> {
+export async function recordRead(platform: CatalogDeps, call: TenantCall, table: TrinoTable): Promise<void> {
   const { product: name } = productOfTable(table.tableName)
   const found = platform.served.find(call.tenant, name, table.schemaName)
   // A plain table is no product. Any other failure fails the question, so that nothing is read that is not on record.

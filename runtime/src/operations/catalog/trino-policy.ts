@@ -3,7 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import { rawDomain } from '../../materializer/inputs.ts'
 import { findTenant } from '../../registry/tenants.ts'
-import type { Platform } from '../platform.ts'
+import type { CatalogDeps } from './deps.ts'
 import { mayUseCatalog, recordRead, type TrinoTable, tableAccess } from './trino-access.ts'
 
 interface Resource {
@@ -47,7 +47,7 @@ const OPERATOR_OPERATIONS: ReadonlySet<string> = new Set([
 ])
 
 /** One question, yes or no. What is not listed is refused: writes, procedures, functions, impersonation, settings. */
-export async function allows(platform: Platform, asking: Asking, question: TrinoQuestion): Promise<boolean> {
+export async function allows(platform: CatalogDeps, asking: Asking, question: TrinoQuestion): Promise<boolean> {
   const { principal, operation, resource = {}, user } = question
   if (principal === null) return false
   if (principal.isAdmin) return OPERATOR_OPERATIONS.has(operation) && !isHiddenTable(resource)
@@ -77,7 +77,7 @@ export async function allows(platform: Platform, asking: Asking, question: Trino
 }
 
 /** As the REST API refuses tokens of a tenant that is not active, and queries of one that has used its CPU time. */
-async function mayBegin(platform: Platform, tenant: string | null): Promise<boolean> {
+async function mayBegin(platform: CatalogDeps, tenant: string | null): Promise<boolean> {
   if (tenant === null || platform.cpu.isSpent(tenant)) return false
   return (await findTenant(platform.pool, tenant))?.status === 'active'
 }
@@ -88,7 +88,7 @@ const isRaw = (schema: string): boolean => schema.toLowerCase().startsWith(rawDo
 const isHiddenTable = ({ table }: Resource): boolean => table?.tableName.includes('$') ?? false
 
 async function mayRead(
-  platform: Platform,
+  platform: CatalogDeps,
   asking: Asking,
   principal: Principal | null,
   table: TrinoTable | undefined,
@@ -103,7 +103,7 @@ async function mayRead(
 
 /** Which of the resources pass, by index. Columns of one table come as one resource. */
 export async function allowedIndexes(
-  platform: Platform,
+  platform: CatalogDeps,
   asking: Asking,
   question: TrinoQuestion,
 ): Promise<readonly number[]> {
@@ -126,7 +126,7 @@ export interface ViewExpression {
 
 /** Rows of a table that may not be read do not exist, whatever was answered before. */
 export async function rowFilters(
-  platform: Platform,
+  platform: CatalogDeps,
   asking: Asking,
   { principal, resource }: TrinoQuestion,
 ): Promise<readonly ViewExpression[]> {
@@ -136,7 +136,7 @@ export async function rowFilters(
 
 /** A mask for every index that needs one: an index that is left out is one whose column may be read as it is. */
 export async function columnMasks(
-  platform: Platform,
+  platform: CatalogDeps,
   asking: Asking,
   { principal, filterResources }: TrinoQuestion,
 ): Promise<readonly { readonly index: number; readonly viewExpression: ViewExpression }[]> {

@@ -10,7 +10,7 @@ import type { Principal } from '../../flow.ts'
 import { tenantOfCatalog } from '../../lake/tenant-layout.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import { forgetStatements, noteStatementCpu, takeWatch } from '../../registry/trino-statements.ts'
-import type { Platform } from '../platform.ts'
+import type { CatalogDeps } from './deps.ts'
 import { tableAccess } from './trino-access.ts'
 import { callOf } from './trino-policy.ts'
 
@@ -44,7 +44,7 @@ const FORGOTTEN_MS = 24 * SETTLED_MS
 const MOST_KNOWN = 20_000
 
 export class TrinoWatch {
-  readonly #platform: Platform
+  readonly #platform: CatalogDeps
   readonly #options: TrinoWatchOptions
   readonly #stop = new AbortController()
   /** What a statement reads stays the same. */
@@ -55,7 +55,7 @@ export class TrinoWatch {
   #endedMs = 0
   #isFailing = false
 
-  constructor(platform: Platform, options: TrinoWatchOptions) {
+  constructor(platform: CatalogDeps, options: TrinoWatchOptions) {
     this.#platform = platform
     this.#options = options
   }

@@ -7,8 +7,9 @@ import type { RelayedAnswer, TableFiles } from '@sluice/iceberg'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import type { BodyStream, TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
-import { type Platform, requireDeveloper } from '../platform.ts'
+import { requireDeveloper } from '../platform.ts'
 import { checkStorage } from '../tenants/tenants.ts'
+import type { CatalogDeps } from './deps.ts'
 import { fileOf, headersOf, keyOf, refused, requireSigning, type SigningRequest, targetOf } from './files.ts'
 import type { LoadedTable } from './read.ts'
 
@@ -44,7 +45,7 @@ export const isUpload = ({ method }: Pick<SigningRequest, 'method'>): boolean =>
  * sending it would.
  */
 export async function placeOfUpload(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -64,7 +65,7 @@ const underWay = new Map<string, number>()
 
 /** Sends the write to the store. What the store, or a rule of ours, has against it is answered as S3 does. */
 export async function takeUpload(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -89,7 +90,7 @@ export async function takeUpload(
 }
 
 async function relay(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -135,7 +136,7 @@ function requireUpload(method: UploadMethod, parameters: Readonly<Record<string,
 
 /** Throws PERMISSION `catalog_signing_refused` for files of products, of other tables, and those that a table has. */
 async function requireWritable(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -155,7 +156,7 @@ async function requireWritable(
 
 /** Metadata files are the catalog's own. Of the others, a table has what its snapshots and statistics lead to. */
 async function isCommitted(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   { state, metadata }: LoadedTable,
   path: string,

@@ -7,14 +7,15 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { CommittedTable, Witness } from '../../catalog/sandbox.ts'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
-import { audited, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, requireDeveloper } from '../platform.ts'
 import { checkStorage } from '../tenants/tenants.ts'
+import type { CatalogDeps } from './deps.ts'
 import { namespaceNotFound, tableNotFound } from './errors.ts'
 import { namespaceFor } from './read.ts'
 
 /** Throws CONFLICT `catalog_namespace_exists`, INVALID_DATA `catalog_read_only` for any name but the sandbox's. */
 export async function createNamespace(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: readonly string[],
   properties: Readonly<Record<string, string>>,
@@ -24,7 +25,7 @@ export async function createNamespace(
   await platform.sandbox.open(call.tenant, properties, witness(call, 'sandbox.create', SANDBOX))
 }
 
-export async function dropNamespace(platform: Platform, call: TenantCall, namespace: string): Promise<void> {
+export async function dropNamespace(platform: CatalogDeps, call: TenantCall, namespace: string): Promise<void> {
   await requireSandbox(platform, call, namespace)
   await platform.sandbox.close(call.tenant, witness(call, 'sandbox.delete', SANDBOX))
 }
@@ -36,7 +37,7 @@ export interface PropertiesChange {
 }
 
 export async function changeNamespace(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   updates: Readonly<Record<string, string>>,
@@ -53,7 +54,7 @@ export async function changeNamespace(
 }
 
 export async function createTable(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   request: CreateRequest,
@@ -64,7 +65,7 @@ export async function createTable(
 }
 
 export async function commitTable(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   namespace: string,
   table: string,
@@ -78,7 +79,7 @@ export async function commitTable(
 
 /** All changes in one transaction. */
 export async function commitTables(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   changes: readonly (TableChange & { readonly identifier: IdentifierOf })[],
 ): Promise<readonly CommittedTable[]> {
@@ -107,7 +108,7 @@ export async function commitTables(
 }
 
 export async function renameTable(
-  platform: Platform,
+  platform: CatalogDeps,
   call: TenantCall,
   source: IdentifierOf,
   destination: IdentifierOf,
@@ -117,25 +118,34 @@ export async function renameTable(
   await platform.sandbox.rename(from, to.table, tableNotFound, witness(call, 'sandbox.table.rename', from.table))
 }
 
-export async function dropTable(platform: Platform, call: TenantCall, namespace: string, table: string): Promise<void> {
+export async function dropTable(
+  platform: CatalogDeps,
+  call: TenantCall,
+  namespace: string,
+  table: string,
+): Promise<void> {
   const ref = await sandboxRef(platform, call, { namespace: [namespace], name: table })
   await platform.sandbox.drop(ref, tableNotFound, witness(call, 'sandbox.table.drop', table), call.signal)
 }
 
-async function sandboxRef(platform: Platform, call: TenantCall, { namespace, name }: IdentifierOf): Promise<TableRef> {
+async function sandboxRef(
+  platform: CatalogDeps,
+  call: TenantCall,
+  { namespace, name }: IdentifierOf,
+): Promise<TableRef> {
   if (namespace.length !== 1) throw namespaceNotFound()
   await requireSandbox(platform, call, namespace[0] as string)
   return { warehouse: call.tenant, namespace: SANDBOX, table: name }
 }
 
-async function requireSandbox(platform: Platform, call: TenantCall, namespace: string): Promise<void> {
+async function requireSandbox(platform: CatalogDeps, call: TenantCall, namespace: string): Promise<void> {
   requireDeveloper(call.principal)
   await namespaceFor(platform, call, namespace)
   if (namespace !== SANDBOX) throw readOnly('tables of products change by materialization alone')
 }
 
 /** A conflict would be tried again by clients, for nothing. */
-async function requireRoom(platform: Platform, call: TenantCall): Promise<void> {
+async function requireRoom(platform: CatalogDeps, call: TenantCall): Promise<void> {
   try {
     await checkStorage(platform, call.tenant)
   } catch (error) {

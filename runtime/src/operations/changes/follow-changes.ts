@@ -13,10 +13,11 @@ import { comparable } from '../../materializer/store-sync.ts'
 import { lakeTable } from '../../materializer/variants.ts'
 import { epochsFrom, findEpoch, latestEpoch, type Materialization } from '../../registry/materializations.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited, type Platform } from '../platform.ts'
+import { audited } from '../platform.ts'
 import { HeldRights } from '../queries/held-rights.ts'
 import { accessTo, notMaterialized, refuseStaleMask, unambiguous } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
+import type { ChangesDeps } from './deps.ts'
 
 /** Where a follower is. */
 export interface ChangePlace {
@@ -54,7 +55,7 @@ const STREAM_MS = 60 * 60_000
  * told apart. What comes after that ends the stream, with a `problem`.
  */
 export async function followChanges(
-  platform: Platform,
+  platform: ChangesDeps,
   call: TenantCall,
   productId: string,
   from: FollowFrom,
@@ -64,7 +65,7 @@ export async function followChanges(
 }
 
 /** Throws where there is no such product. */
-export async function followerOf(platform: Platform, call: FollowerCall, productId: string): Promise<Follower> {
+export async function followerOf(platform: ChangesDeps, call: FollowerCall, productId: string): Promise<Follower> {
   return new Follower(platform, call, await platform.served.find(call.tenant, productId))
 }
 
@@ -76,7 +77,7 @@ export type FollowFrom = 'now' | 'start' | ChangePlace
 
 /** Which product a place is one of. */
 export async function followedProduct(
-  { served }: Pick<Platform, 'served'>,
+  { served }: Pick<ChangesDeps, 'served'>,
   call: TenantCall,
   reference: string,
   domain: string | undefined,
@@ -109,11 +110,11 @@ interface Followed {
 }
 
 export class Follower {
-  readonly #platform: Platform
+  readonly #platform: ChangesDeps
   readonly #call: FollowerCall
   readonly #product: Followed
 
-  constructor(platform: Platform, call: FollowerCall, product: Followed) {
+  constructor(platform: ChangesDeps, call: FollowerCall, product: Followed) {
     this.#platform = platform
     this.#call = call
     this.#product = product

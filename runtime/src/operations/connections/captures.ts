@@ -22,7 +22,7 @@ import type { MasterKeys } from '../../registry/master-keys.ts'
 import { KEY_BYTES, seal, unseal } from '../../registry/sealing.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
 import { tenantKey } from '../../registry/tenant-keys.ts'
-import type { Platform } from '../platform.ts'
+import type { ConnectionsDeps } from './deps.ts'
 
 /** The cause of incidents of connections whose log is about to be lost. */
 export const LOG_AT_RISK = 'log_at_risk'
@@ -33,7 +33,7 @@ type Settings = Readonly<Record<string, unknown>>
 /** In the transaction that takes the connection away, or leads it elsewhere: with what is needed to get there once more. */
 export async function leaveCapture(
   tx: Transaction,
-  { masters }: Pick<Platform, 'masters'>,
+  { masters }: Pick<ConnectionsDeps, 'masters'>,
   connection: Connection,
 ): Promise<void> {
   const known = await capture(tx, connection.id)
@@ -55,7 +55,7 @@ async function releaseKey(db: Queryable, masters: MasterKeys, tenant: string): P
 
 /** Whether the source has let go; if not, it is tried again, and said. */
 export async function release(
-  { pool, masters, logger }: Pick<Platform, 'pool' | 'masters' | 'logger'>,
+  { pool, masters, logger }: Pick<ConnectionsDeps, 'pool' | 'masters' | 'logger'>,
   asked: CaptureRelease,
   open: Open,
   signal: AbortSignal,
@@ -88,7 +88,7 @@ const RELEASE_MS = 10_000
  * sources that do not answer still keep, as they call it: whoever runs them has to drop it.
  */
 export async function releaseOfTenant(
-  platform: Pick<Platform, 'pool' | 'masters' | 'logger'>,
+  platform: Pick<ConnectionsDeps, 'pool' | 'masters' | 'logger'>,
   tenant: string,
   open: Open,
   signal: AbortSignal,
@@ -125,7 +125,7 @@ export interface Watching {
  * where a source without a limit keeps more than it may.
  */
 export async function checkCapture(
-  platform: Pick<Platform, 'pool' | 'logger'>,
+  platform: Pick<ConnectionsDeps, 'pool' | 'logger'>,
   known: Capture,
   watching: Watching,
   signal: AbortSignal,
@@ -158,7 +158,7 @@ function noLog(): SluiceError {
 }
 
 async function checkAt(
-  { pool, logger }: Pick<Platform, 'pool' | 'logger'>,
+  { pool, logger }: Pick<ConnectionsDeps, 'pool' | 'logger'>,
   connection: Connection,
   known: Capture,
   source: ChangeSource,

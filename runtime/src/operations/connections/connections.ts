@@ -28,7 +28,7 @@ import { emptyQuarantine } from '../../registry/quarantine.ts'
 import { lockClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper, requireText } from '../platform.ts'
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
 import { leaveCapture } from './captures.ts'
@@ -40,6 +40,7 @@ import {
   parseConfig,
   splitSecrets,
 } from './connection-settings.ts'
+import type { ConnectionsDeps } from './deps.ts'
 import { checkPushedTables } from './pushed-tables.ts'
 import {
   checkFollowable,
@@ -61,7 +62,7 @@ export interface NewConnectionRequest {
 }
 
 export async function registerConnection(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   request: NewConnectionRequest,
   keep: Keep<ScheduledConnection>,
@@ -106,7 +107,7 @@ export interface ConnectionChangeRequest {
  * connection whose name products, or rows in the lake, go by.
  */
 export async function changeConnection(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   idOrName: string,
   change: ConnectionChangeRequest,
@@ -206,7 +207,7 @@ async function rawTables(db: Queryable, { tenant, name }: Connection): Promise<r
 }
 
 /** With its rows in the lake: a connection of the same name would go on with them. Throws 409 `connection_in_use`. */
-export async function removeConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<void> {
+export async function removeConnection(platform: ConnectionsDeps, call: TenantCall, idOrName: string): Promise<void> {
   requireDeveloper(call.principal)
   const found = await connectionOf(platform, call.tenant, idOrName)
   const { id } = found
@@ -231,14 +232,18 @@ export async function removeConnection(platform: Platform, call: TenantCall, idO
   for (const table of files) await platform.lake.purge(table)
 }
 
-export async function connectionOf(platform: Platform, tenant: string, idOrName: string): Promise<Connection> {
+export async function connectionOf(platform: ConnectionsDeps, tenant: string, idOrName: string): Promise<Connection> {
   const connection = await findConnection(platform.pool, tenant, idOrName)
   if (!connection) throw notFound('connection')
   return connection
 }
 
 /** A failing test is an answer, not an error. */
-export async function testConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<CheckReport> {
+export async function testConnection(
+  platform: ConnectionsDeps,
+  call: TenantCall,
+  idOrName: string,
+): Promise<CheckReport> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, idOrName)
   const connector = await openConnector(platform, connection)
@@ -255,7 +260,7 @@ const DISCOVER_PAGE = 500
 const MAX_TABLES = 10_000
 
 export async function discoverConnection(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   idOrName: string,
 ): Promise<readonly DiscoveredTable[]> {
@@ -264,7 +269,7 @@ export async function discoverConnection(
 }
 
 export async function discoverAll(
-  platform: Platform,
+  platform: ConnectionsDeps,
   connection: Connection,
   signal: AbortSignal,
 ): Promise<readonly DiscoveredTable[]> {
@@ -285,7 +290,7 @@ export async function discoverAll(
 
 /** Queues an ingestion; one that waits already is answered again, for it will read what is there when it begins. */
 export async function syncConnection(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   idOrName: string,
   keep: Keep<Run>,
@@ -312,13 +317,13 @@ async function queueSync(tx: Transaction, call: TenantCall, connection: Connecti
 }
 
 /** Tenants share the processes that read sources evenly. */
-function hostOf(platform: Platform, tenant: string): SourceHost {
+function hostOf(platform: ConnectionsDeps, tenant: string): SourceHost {
   return { ...platform.connectorHost, tenant }
 }
 
 /** The secrets are in clear inside the connector only. */
 export async function openConnector(
-  platform: Platform,
+  platform: ConnectionsDeps,
   connection: Connection,
   options: { readonly oneMoment?: boolean } = {},
 ): Promise<Connector> {
@@ -330,7 +335,7 @@ export async function openConnector(
 
 /** With settings of its own: those of a connection may be others by now. */
 export async function openWith(
-  platform: Platform,
+  platform: ConnectionsDeps,
   { tenant, connectorType }: Pick<Connection, 'tenant' | 'connectorType'>,
   settings: Readonly<Record<string, unknown>>,
 ): Promise<Connector> {
@@ -350,14 +355,14 @@ function offersOneMoment({ settingsSchema }: ConnectorPlugin): boolean {
 }
 
 /** Whether runs read all tables of the connection as of one instant. */
-export function readsAtOneMoment(platform: Platform, connection: Connection): boolean {
+export function readsAtOneMoment(platform: ConnectionsDeps, connection: Connection): boolean {
   const plugin = platform.plugins.connector(connection.connectorType)
   return plugin !== undefined && plugin !== null && offersOneMoment(plugin)
 }
 
 /** What its schema cannot say of the settings, the plugin says itself, when it is opened. */
 async function checkedByPlugin(
-  platform: Platform,
+  platform: ConnectionsDeps,
   tenant: string,
   plugin: ConnectorPlugin,
   settings: Readonly<Record<string, unknown>>,
@@ -381,7 +386,7 @@ function refusedByPlugin(error: unknown): unknown {
 }
 
 /** Throws INVALID_DATA `unknown_connector_type`. */
-export function connectorPlugin(platform: Pick<Platform, 'plugins'>, type: string): ConnectorPlugin {
+export function connectorPlugin(platform: Pick<ConnectionsDeps, 'plugins'>, type: string): ConnectorPlugin {
   const plugin = platform.plugins.connector(type)
   if (plugin) return plugin
   throw new SluiceError('INVALID_DATA', 'no connector of that type is loaded', {

@@ -9,8 +9,9 @@ import { qualified } from '../../manifest/context.ts'
 import { databaseNow } from '../../registry/clock.ts'
 import { readSecrets } from '../../registry/connection-secrets.ts'
 import { type Connection, connectionOfActiveTenant } from '../../registry/connections.ts'
-import { type Platform, requireDeveloper } from '../platform.ts'
+import { requireDeveloper } from '../platform.ts'
 import { connectionOf } from './connections.ts'
+import type { ConnectionsDeps } from './deps.ts'
 
 export interface PushTarget {
   readonly connection: Connection
@@ -19,7 +20,7 @@ export interface PushTarget {
 
 /** Where the rows go. Throws 404 for what is not there, and CONFLICT `push_not_taken` for a connection of another type. */
 export async function pushTarget(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   idOrName: string,
   name: string,
@@ -50,7 +51,7 @@ export interface SignedWebhook extends PushTarget {
  * wrong: nobody learns which connections there are.
  */
 export async function signedWebhook(
-  { pool, masters }: Pick<Platform, 'pool' | 'masters'>,
+  { pool, masters }: Pick<ConnectionsDeps, 'pool' | 'masters'>,
   connectionId: string,
   { headers, bytes }: BodyBytes,
 ): Promise<SignedWebhook> {
@@ -72,7 +73,7 @@ function notSigned(): SluiceError {
 
 /** As `receiveRows`; the id of the webhook is its key. */
 export function receiveWebhook(
-  { pushes }: Pick<Platform, 'pushes'>,
+  { pushes }: Pick<ConnectionsDeps, 'pushes'>,
   { connection, table, headers }: SignedWebhook,
   { rows, changes }: PushedRows,
   body: Uint8Array,
@@ -92,7 +93,7 @@ export interface Push extends PushedRows {
 
 /** Settles once the rows are durable in the registry; a run takes them from there. Throws as `PushIntake.store`. */
 export function receiveRows(
-  { pushes }: Pick<Platform, 'pushes'>,
+  { pushes }: Pick<ConnectionsDeps, 'pushes'>,
   { principal, tenant, signal }: Pick<TenantCall, 'principal' | 'tenant' | 'signal'>,
   { connection, table }: PushTarget,
   { rows, changes, body, idempotencyKey }: Push,

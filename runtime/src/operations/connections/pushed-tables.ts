@@ -6,7 +6,7 @@ import { rawDomain, rawTable } from '../../materializer/inputs.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { lockPushSpool, pushedTables } from '../../registry/push-spool.ts'
 import type { Transaction } from '../../registry/sql.ts'
-import type { Platform } from '../platform.ts'
+import type { ConnectionsDeps } from './deps.ts'
 
 /**
  * In the transaction that changes the connection: no rows come meanwhile. Throws CONFLICT `push_table_changed` where a table
@@ -14,7 +14,7 @@ import type { Platform } from '../platform.ts'
  */
 export async function checkPushedTables(
   tx: Transaction,
-  { lake }: Pick<Platform, 'lake'>,
+  { lake }: Pick<ConnectionsDeps, 'lake'>,
   { tenant, id, name, config }: Connection,
   next: unknown,
 ): Promise<void> {

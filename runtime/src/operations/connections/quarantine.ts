@@ -3,16 +3,17 @@ import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { listQuarantine, type QuarantinedRow, quarantinedTables } from '../../registry/quarantine.ts'
-import { type Platform, requireMember } from '../platform.ts'
+import { requireMember } from '../platform.ts'
 import { mayReadRaw, rawReader } from '../rights/raw-rights.ts'
 import { connectionOf } from './connections.ts'
+import type { ConnectionsDeps } from './deps.ts'
 
 /**
  * Newest first. Of one table where it is named, else of all that the caller may read: which rows, columns and values of a
  * table were refused, and how many, is known to nobody else. Throws PERMISSION `raw_table_forbidden`.
  */
 export async function quarantineOf(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   reference: string,
   table: string | null,

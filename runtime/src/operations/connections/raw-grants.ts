@@ -12,11 +12,12 @@ import {
   revokeRawTableGrant,
 } from '../../registry/grants.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
 import { endWhatRested, restsOn } from '../rights/grant-rights.ts'
 import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { ownsConnection, rawBasis } from '../rights/raw-rights.ts'
 import { connectionOf } from './connections.ts'
+import type { ConnectionsDeps } from './deps.ts'
 
 export interface RawGrantRequest extends SubjectRequest {
   /** `schema.table`; null for every table of the connection. */
@@ -30,7 +31,7 @@ export interface RawGrantRequest extends SubjectRequest {
  * PERMISSION `raw_table_forbidden`, INVALID_DATA `invalid_grant`.
  */
 export async function addRawGrant(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   reference: string,
   request: RawGrantRequest,
@@ -64,7 +65,7 @@ export async function addRawGrant(
 
 /** Newest first. */
 export async function listRawGrants(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   reference: string,
   page: PageRequest,
@@ -76,7 +77,7 @@ export async function listRawGrants(
 
 /** For the creator of the connection, administrators, and whoever has granted it. Gives what ended with it. */
 export async function removeRawGrant(
-  platform: Platform,
+  platform: ConnectionsDeps,
   call: TenantCall,
   reference: string,
   id: string,

@@ -9,7 +9,7 @@ import { type Follow, followOf, type Hold, holdsOf } from '../../registry/follow
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { isContinuous, type Schedule, type Scheduled, scheduledOf, setterOf } from '../../registry/schedules.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
-import type { Platform } from '../platform.ts'
+import type { ConnectionsDeps } from './deps.ts'
 
 /** Throws INVALID_DATA `invalid_schedule`. */
 export function scheduleOf(text: ScheduleText, leastMs: number): Schedule {
@@ -72,7 +72,7 @@ export async function followingOf(db: Queryable, { id, row }: Scheduled): Promis
 
 /** Of the whole tenant, newest first. */
 export async function scheduledConnections(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<ConnectionsDeps, 'pool'>,
   tenant: string,
   page: PageRequest,
 ): Promise<Page<ScheduledConnection>> {

@@ -15,7 +15,6 @@ import { blockingColumns } from '../../registry/raised-classes.ts'
 import type { FollowedProduct } from '../../registry/schedule-follows.ts'
 import { findVersion, formerColumns, type ManifestRecord, type ProductVersion } from '../../registry/versions.ts'
 import { readsAtOneMoment } from '../connections/connections.ts'
-import type { Platform } from '../platform.ts'
 import { deleteNotes, momentNotes, plannedReads } from '../products/input-reads.ts'
 import { requireLogs } from '../products/log-reads.ts'
 import { connectionsOf, inputsLackingValues, manifestsInvalid, parseTexts } from '../products/products.ts'
@@ -26,6 +25,7 @@ import { castNotes } from './casts.ts'
 import { brokenExpectations, checkReadings } from './checks.ts'
 import { type ColumnOrigin, checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
 import { comparisonNotes } from './comparison.ts'
+import type { DeployDeps } from './deps.ts'
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
 import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
 import { placed, withPlaces } from './problem-places.ts'
@@ -83,7 +83,7 @@ export function loweringProblem(lowered: readonly string[], named: readonly stri
 
 /** Whether these manifests can run, and whether the caller may put them in service. */
 export async function checkManifests(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   product: Product,
   version: string,
@@ -200,7 +200,7 @@ export async function checkManifests(
 
 /** Columns of the version in service, and those that it has no more, by the classes that hide them besides their own. */
 async function raisedBefore(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<DeployDeps, 'pool'>,
   product: Product,
   live: ManifestSet | null,
   next: ManifestSet,
@@ -216,7 +216,7 @@ async function raisedBefore(
 
 /** What the version means where it was deployed before: later defaults do not change it. Null where it never was. */
 async function deployedAs(
-  platform: Platform,
+  platform: DeployDeps,
   product: Product,
   version: string,
   { digest }: ManifestSet,
@@ -225,14 +225,14 @@ async function deployedAs(
   return same?.digest === digest ? same.normalised : null
 }
 
-async function liveVersion(platform: Platform, product: Product): Promise<ProductVersion<ManifestSet> | null> {
+async function liveVersion(platform: DeployDeps, product: Product): Promise<ProductVersion<ManifestSet> | null> {
   if (product.currentVersion === null) return null
   return findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion)
 }
 
 /** Why the version cannot follow the one in service under this number; null where it can. */
 export async function versionProblem(
-  platform: Platform,
+  platform: DeployDeps,
   { product, manifests, plan }: Checked,
 ): Promise<SluiceError | null> {
   const { version, verdict, changes } = plan
@@ -254,7 +254,7 @@ export async function versionProblem(
 }
 
 /** Users are those of the issuer of who deploys. Throws INVALID_DATA `invalid_grant`. */
-function firstReaders(platform: Platform, call: TenantCall, { product }: ManifestSet): readonly GrantSubject[] {
+function firstReaders(platform: DeployDeps, call: TenantCall, { product }: ManifestSet): readonly GrantSubject[] {
   const { teams, users } = product.access
   const subjects = [...teams.map((team) => ({ team })), ...users.map((user) => ({ user }))]
   return subjects.map((subject) => subjectOf(platform, call, { subject }))

@@ -21,8 +21,8 @@ import {
 import { readingOf, readingOfQuery } from '../../quality/check-readings.ts'
 import { literal } from '../../quality/literal.ts'
 import type { CheckReading } from '../../quality/verdict.ts'
-import type { Platform } from '../platform.ts'
 import { bind, CHECK_LIMITS } from './bind-sql.ts'
+import type { DeployDeps } from './deps.ts'
 import { emptyInput, lakeCopy, type Sources } from './sources.ts'
 
 /** Why a check cannot run, and at which of its fields that stands. */
@@ -57,7 +57,7 @@ interface Ground {
  * be read until the next sync.
  */
 export async function checkQuality(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   sources: Sources['tables'],
@@ -91,7 +91,7 @@ export async function checkQuality(
 
 /** Throws INVALID_DATA `check_invalid` for expectations that cannot run over what their input shows whoever deploys. */
 async function checkExpectations(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { inputs, quality }: ManifestSet,
   sources: Sources['tables'],
@@ -114,7 +114,7 @@ async function checkExpectations(
 
 /** By name, those that cannot run over rows with such columns, or would fail whatever the rows are. */
 export async function brokenExpectations(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   expectations: readonly Expectation[],
   columns: readonly Pick<Column, 'name' | 'type'>[],
@@ -156,7 +156,7 @@ function columnFault(rule: Rule, columns: readonly Column[]): Fault | null {
 
 /** What each check looks at; null where nobody can say it yet. Of queries only those are asked that could be run. */
 export async function checkReadings(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   sources: Sources['tables'],
@@ -195,7 +195,7 @@ function groundOf({ inputs, output }: ManifestSet, known: readonly (EngineTable 
 
 /** Of shorthands, only `references` and `matches` say what is not checked already where the file is read. */
 async function brokenChecks(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   checks: readonly Check[],
   ground: Ground,
@@ -210,7 +210,7 @@ async function brokenChecks(
 }
 
 /** What a pattern is, its engine alone can say: it would refuse it at every run. */
-async function brokenPatterns(platform: Platform, call: TenantCall, checks: readonly Check[]): Promise<Faults> {
+async function brokenPatterns(platform: DeployDeps, call: TenantCall, checks: readonly Check[]): Promise<Faults> {
   const asked = checks.flatMap(({ name, rule }) =>
     rule.kind === 'matches' ? [{ name, sql: `SELECT regexp_full_match('', ${literal(rule.pattern, 'string')})` }] : [],
   )
@@ -249,7 +249,7 @@ const MAX_FAULTS = 20
 
 /** Binds the queries, many in a job: only those of a job that fails are tried apart. */
 async function brokenQueries(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   queries: readonly TenantCheck[],
   ground: Ground,

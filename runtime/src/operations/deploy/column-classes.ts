@@ -11,8 +11,8 @@ import type { Actor } from '../../registry/actor.ts'
 import type { Product } from '../../registry/products.ts'
 import { productColumn, rawClasses } from '../../registry/raw-classes.ts'
 import { deployedVersions } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { ownersBelow } from '../rights/sources-below.ts'
+import type { DeployDeps } from './deps.ts'
 
 export interface ColumnOrigin {
   readonly column: string
@@ -40,7 +40,7 @@ export type HiddenColumns = ReadonlyMap<string, readonly string[]>
  * version gives, as far as it is known to which.
  */
 export async function hiddenColumns(
-  platform: Platform,
+  platform: DeployDeps,
   product: Pick<Product, 'tenant'>,
   manifests: ManifestSet,
   origins: readonly ColumnOrigin[] | null,
@@ -58,7 +58,7 @@ export async function hiddenColumns(
 /** To which class a raw column of that type may be compared by anybody; null where its mask shows no equality. */
 export type Comparable = (rawColumn: string, type: LogicalType) => string | null
 
-export function comparableBy({ rules }: Pick<Platform, 'rules'>, hidden: HiddenColumns): Comparable {
+export function comparableBy({ rules }: Pick<DeployDeps, 'rules'>, hidden: HiddenColumns): Comparable {
   return (column, type) => {
     const [classification, ...others] = hidden.get(column) ?? []
     if (classification === undefined || others.length > 0) return null
@@ -72,7 +72,7 @@ export function comparableBy({ rules }: Pick<Platform, 'rules'>, hidden: HiddenC
  * it is not known what the columns are made of, each is made of all that the inputs have.
  */
 export function laundered(
-  { rules }: Pick<Platform, 'rules'>,
+  { rules }: Pick<DeployDeps, 'rules'>,
   manifests: ManifestSet,
   origins: readonly ColumnOrigin[] | null,
   hidden: HiddenColumns,
@@ -105,7 +105,7 @@ export function laundered(
  * and of a history still have them.
  */
 export function loweredClasses(
-  platform: Platform,
+  platform: DeployDeps,
   former: readonly ClassifiedColumn[],
   next: ManifestSet,
 ): readonly string[] {
@@ -137,7 +137,7 @@ export interface Lowering {
  * may be another one now. None where nothing is lowered.
  */
 export async function sourceOwners(
-  platform: Platform,
+  platform: DeployDeps,
   { id, tenant }: Pick<Product, 'id' | 'tenant'>,
   next: ManifestSet,
   { columns, opens }: Lowering,

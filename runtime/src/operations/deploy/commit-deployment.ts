@@ -18,12 +18,13 @@ import { endKeptClasses, keepLostClasses, lockClasses, saveRawClasses } from '..
 import { enqueueRun, queuedRunOf } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { JUDGED_BY_INFLUENCE, type NewVersion, saveVersion } from '../../registry/versions.ts'
-import { audited, type Keep, type Platform } from '../platform.ts'
+import { audited, type Keep } from '../platform.ts'
 import { inputsAreInLake } from '../products/products.ts'
 import { type Readership, restsOn } from '../rights/grant-rights.ts'
 import type { Checked } from './check-version.ts'
 import { classesOf, copiedBy } from './column-classes.ts'
 import { comparisonFor, requireSameVersion } from './comparison.ts'
+import type { DeployDeps } from './deps.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { wantedSchedule } from './product-schedule.ts'
 import { keepReach, requireSameClasses } from './raised-classes.ts'
@@ -41,7 +42,7 @@ export interface Committed {
  * version came into service since it was judged, or an input is gone, and `product_being_deleted`.
  */
 export async function commitDeployment(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   checked: Checked,
   { digest, acceptDifferences = false }: Committed,

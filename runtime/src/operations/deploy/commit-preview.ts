@@ -13,11 +13,12 @@ import { createPreview } from '../../registry/previews.ts'
 import { updateProduct } from '../../registry/products.ts'
 import { lockClasses } from '../../registry/raw-classes.ts'
 import { saveVersion } from '../../registry/versions.ts'
-import { audited, type Keep, type Platform } from '../platform.ts'
+import { audited, type Keep } from '../platform.ts'
 import { inputsAreInLake } from '../products/products.ts'
 import type { Checked } from './check-version.ts'
 import { type Committed, queueFirstRun, versionOf } from './commit-deployment.ts'
 import { previewComparison } from './comparison.ts'
+import type { DeployDeps } from './deps.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { requireSameClasses } from './raised-classes.ts'
 import { requireSources } from './staying-sources.ts'
@@ -25,7 +26,7 @@ import { areMade, requireNoCycle } from './upstreams.ts'
 
 /** Throws CONFLICT `preview_exists`, `input_not_ingested`, `plan_changed`, `product_being_deleted`, and QUOTA `tier_limit_exceeded`: it counts as a product. */
 export async function commitPreview(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   checked: Checked,
   { digest, acceptDifferences = false }: Committed,
@@ -69,7 +70,7 @@ export async function commitPreview(
 }
 
 /** Nothing makes a preview later: syncs are for what is in service. */
-async function requireInputs(platform: Platform, call: TenantCall, { manifests, upstreams }: Checked): Promise<void> {
+async function requireInputs(platform: DeployDeps, call: TenantCall, { manifests, upstreams }: Checked): Promise<void> {
   const isThere = (await inputsAreInLake(platform, call.tenant, manifests)) && (await areMade(platform.pool, upstreams))
   if (isThere) return
   throw new SluiceError('CONFLICT', 'an input of the preview has not been ingested yet, or not with all its columns', {

@@ -8,9 +8,9 @@ import { type AwaitedComparison, awaitedDeployment, type FormerService } from '.
 import { latestEpoch } from '../../registry/materializations.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
-import type { Platform } from '../platform.ts'
 import { sightOf } from '../products/visible-quality.ts'
 import type { Checked } from './check-version.ts'
+import type { DeployDeps } from './deps.ts'
 
 /** Judged against one version, it does not take the place of another. Throws CONFLICT `plan_changed`. */
 export async function requireSameVersion(
@@ -75,7 +75,7 @@ async function formerOf(tx: Transaction, product: Product): Promise<FormerServic
  * caller is not shown in clear what the version in service has of it.
  */
 export async function requireComparable(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { product, manifests, live }: Checked,
 ): Promise<void> {

@@ -7,7 +7,7 @@ import { previewExists, previewOf } from '../../registry/previews.ts'
 import type { Product } from '../../registry/products.ts'
 import { type Draft, findDraft, type ManifestRecord } from '../../registry/versions.ts'
 import { connectorPlugin } from '../connections/connections.ts'
-import { type Keep, type Platform, requireDeveloper } from '../platform.ts'
+import { type Keep, requireDeveloper } from '../platform.ts'
 import {
   checkVersion,
   connectionsOf,
@@ -22,6 +22,7 @@ import { checkQuality } from './checks.ts'
 import { commitDeployment } from './commit-deployment.ts'
 import { commitPreview } from './commit-preview.ts'
 import { requireComparable } from './comparison.ts'
+import type { DeployDeps } from './deps.ts'
 import { type DeployAnswer, storesHash } from './plan.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkFollowed } from './product-schedule.ts'
@@ -50,7 +51,7 @@ export interface DeployRequest {
  * `preview_exists`, `input_not_ingested` too.
  */
 export async function deployProduct(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   reference: string,
   request: DeployRequest,
@@ -85,7 +86,7 @@ export interface JudgedDraft {
 
 /** Writes nothing. Throws 422 `manifests_invalid` and its kin, 403 of rights, 409 `plan_changed`, `draft_of_another`, `manifests_missing`. */
 export async function judgeDraft(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   reference: string,
   request: DeployRequest,
@@ -110,7 +111,7 @@ export async function judgeDraft(
  * @param reference of a product that is not there: `namespace.name`
  */
 export async function planManifests(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   reference: string,
   texts: Readonly<Partial<Record<string, string>>>,
@@ -129,7 +130,7 @@ export async function planManifests(
 
 /** `found` are the errors that stand against the deployment and belong into its plan, the gravest first. */
 export async function checkNew(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   product: Product,
   request: Pick<DeployRequest, 'version' | 'lower' | 'breaks'>,
@@ -181,7 +182,7 @@ function checkStorePlans({ plan }: Checked, { storesHash: reviewed }: Pick<Deplo
 }
 
 /** What is asked of a new version, and not of one that comes back: it was in service as it is. */
-async function checkForNow(platform: Platform, call: TenantCall, checked: Checked): Promise<void> {
+async function checkForNow(platform: DeployDeps, call: TenantCall, checked: Checked): Promise<void> {
   const connections = await connectionsOf(platform, call.tenant, checked.manifests)
   for (const { connectorType } of connections.values()) connectorPlugin(platform, connectorType)
   checkFollowed(checked)

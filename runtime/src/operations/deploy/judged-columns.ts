@@ -4,9 +4,9 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { readingOf } from '../../quality/check-readings.ts'
 import type { CheckReading } from '../../quality/verdict.ts'
 import type { HeldShapes, JudgedColumns as KeptColumns } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { seesCheck } from '../products/visible-quality.ts'
 import { type ColumnOrigin, comparableBy, type HiddenColumns, hiddenColumns, laundered } from './column-classes.ts'
+import type { DeployDeps } from './deps.ts'
 import { checkTransform, heldShapes, inputColumns, type Sources } from './sources.ts'
 
 export interface JudgedColumns {
@@ -27,7 +27,7 @@ export interface JudgedColumns {
 
 /** What comparing concedes depends on the classes, and those on what the columns are made of: that comes first. */
 export async function judgedColumns(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   sources: Sources['tables'],
@@ -48,7 +48,7 @@ export async function judgedColumns(
 
 /** What the columns depend on where nothing is conceded. Throws what `checkTransform` does. */
 export async function strictly(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   sources: Sources['tables'],
@@ -59,7 +59,7 @@ export async function strictly(
 
 /** What they depend on but for what pseudonyms of these hidden columns concede. Throws what `checkTransform` does. */
 export async function conceded(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   sources: Sources['tables'],
@@ -95,7 +95,7 @@ function withAside(
 
 /** For the plan: what is seen of checks by who may not see what they look at. */
 export function checkNotes(
-  platform: Pick<Platform, 'rules'>,
+  platform: Pick<DeployDeps, 'rules'>,
   { output, quality }: ManifestSet,
   hidden: HiddenColumns,
   readings: ReadonlyMap<string, CheckReading | null>,

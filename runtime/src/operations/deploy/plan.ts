@@ -23,9 +23,9 @@ import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, servesVariant } from '../../materializer/variants.ts'
 import type { Deployment } from '../../registry/deployments.ts'
 import type { Product } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
 import type { InputRead } from '../products/input-reads.ts'
 import type { SharedCheck } from '../products/shared-checks.ts'
+import type { DeployDeps } from './deps.ts'
 import type { Reached } from './raised-classes.ts'
 import type { Downstream } from './upstreams.ts'
 
@@ -94,7 +94,7 @@ const MB = 1024 * 1024
  * where they could not be counted, be it that an input was never read or that the transform takes too long for a plan.
  */
 export async function leavingRows(
-  platform: Platform,
+  platform: DeployDeps,
   product: Product,
   live: ManifestSet | null,
   next: ManifestSet,
@@ -138,7 +138,7 @@ export function lakeChanges(live: ManifestSet | null, next: ManifestSet): readon
 
 /** Throws INVALID_DATA `unusable_name` where a store of the product cannot hold one of its names. */
 export async function storePlans(
-  platform: Platform,
+  platform: DeployDeps,
   product: Product,
   manifests: ManifestSet,
   live: ManifestSet | null,

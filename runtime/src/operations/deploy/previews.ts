@@ -11,11 +11,12 @@ import { endPreview, isPreviewOver, previewOf, previewsDue } from '../../registr
 import type { Product } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { findVersion, type ProductVersion } from '../../registry/versions.ts'
-import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, requireDeveloper } from '../platform.ts'
 import { productOf } from '../products/products.ts'
 import { dropPreview, stopWriters } from '../products/remove-product.ts'
 import { commitDeployment } from './commit-deployment.ts'
 import { checkNew, type DeployRequest } from './deploy.ts'
+import type { DeployDeps } from './deps.ts'
 import type { DeployAnswer } from './plan.ts'
 import { withPlaces } from './problem-places.ts'
 
@@ -27,7 +28,7 @@ export type PromoteRequest = Pick<DeployRequest, 'digest' | 'lower' | 'breaks' |
  * too where another version came into service meanwhile, and INVALID_DATA `preview_not_found`.
  */
 export async function promotePreview(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   reference: string,
   request: PromoteRequest,
@@ -59,7 +60,7 @@ export async function promotePreview(
 }
 
 /** It is served no longer, and its rows go. Throws INVALID_DATA `preview_not_found`. */
-export async function discardPreview(platform: Platform, call: TenantCall, reference: string): Promise<void> {
+export async function discardPreview(platform: DeployDeps, call: TenantCall, reference: string): Promise<void> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
   const { preview } = await servedPreview(platform, product)
@@ -75,7 +76,7 @@ interface ServedPreview {
   readonly version: ProductVersion<ManifestSet>
 }
 
-async function servedPreview({ pool }: Pick<Platform, 'pool'>, product: Product): Promise<ServedPreview> {
+async function servedPreview({ pool }: Pick<DeployDeps, 'pool'>, product: Product): Promise<ServedPreview> {
   const preview = await previewOf(pool, product.id)
   const version =
     preview?.currentVersion == null ? null : await findVersion<ManifestSet>(pool, preview.id, preview.currentVersion)
@@ -117,7 +118,7 @@ async function closePreview(tx: Transaction, preview: Product, digest: string | 
  * @param note in the transaction that ends it; not where it is over already
  */
 export async function removePreview(
-  platform: Platform,
+  platform: DeployDeps,
   preview: Product,
   note: (tx: Transaction) => Promise<unknown>,
   faultPoint: FaultPoint,
@@ -139,7 +140,7 @@ export function noPreview(): SluiceError {
 
 /** Removes what is left of previews that are over. */
 export function previewJobs(
-  platform: Platform,
+  platform: DeployDeps,
   faultPoint: FaultPoint,
 ): { readonly kind: JobKind; readonly source: JobSource } {
   return {

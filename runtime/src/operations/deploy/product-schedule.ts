@@ -6,17 +6,17 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Product } from '../../registry/products.ts'
 import { type FollowedProduct, followsItself } from '../../registry/schedule-follows.ts'
 import { setterOf } from '../../registry/schedules.ts'
-import type { Platform } from '../platform.ts'
 import { isReader } from '../products/readable-product.ts'
 import { NO_PRODUCT } from '../served/served-product.ts'
 import { findByReference } from '../served/served-products.ts'
+import type { DeployDeps } from './deps.ts'
 
 /**
  * The products that it waits for. One that the caller may not read is not there for him. Throws INVALID_DATA
  * `manifests_invalid` where it would wait for itself.
  */
 export async function followedProducts(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   product: Product,
   { compute: { schedule } }: ManifestSet,
@@ -44,7 +44,7 @@ export function checkFollowed({ followed }: { readonly followed: readonly Follow
   })
 }
 
-async function readableId(platform: Platform, call: TenantCall, name: string): Promise<string | null> {
+async function readableId(platform: DeployDeps, call: TenantCall, name: string): Promise<string | null> {
   try {
     const product = await findByReference(platform.pool, call.tenant, name)
     return (await isReader(platform, call, product)) ? product.id : null

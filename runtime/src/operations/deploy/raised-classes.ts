@@ -18,9 +18,9 @@ import { type NewRaisedColumn, raisedColumnsOfTenant, saveRaisedColumns } from '
 import { productColumn, rawClasses, rawClassesOf } from '../../registry/raw-classes.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
 import { type ReadingVersion, versionsReading } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
 import { type ColumnOrigin, classesOf, type HiddenColumns, laundered, ownClasses } from './column-classes.ts'
+import type { DeployDeps } from './deps.ts'
 import { conceded, strictly } from './judged-columns.ts'
 
 /** A product that has columns which depend on raw columns that are hidden from now on. */
@@ -50,7 +50,7 @@ type Version = ReadingVersion<ManifestSet, readonly ColumnOrigin[]>
 
 /** What the classes that these manifests give reach, besides themselves. Reads no row. */
 export async function reachOf(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   product: Product,
   manifests: ManifestSet,
@@ -126,7 +126,7 @@ function partsOf(raw: string): { readonly connection: string; readonly table: st
   return { connection, table }
 }
 
-function onlySensitive({ rules }: Pick<Platform, 'rules'>, classes: Classes): Classes {
+function onlySensitive({ rules }: Pick<DeployDeps, 'rules'>, classes: Classes): Classes {
   const kept = [...classes].map(([raw, names]) => [raw, names.filter((name) => isSensitive(name, rules))] as const)
   return new Map(kept.filter(([, names]) => names.length > 0))
 }
@@ -135,7 +135,7 @@ function onlySensitive({ rules }: Pick<Platform, 'rules'>, classes: Classes): Cl
  * Of the classes given: those of raw columns that nothing hid, and those that this product gives instead of another. One
  * beside another one raises nothing, for who is cleared for that sees the column already.
  */
-async function raisedBy(platform: Platform, product: Product, given: Classes): Promise<Classes> {
+async function raisedBy(platform: DeployDeps, product: Product, given: Classes): Promise<Classes> {
   const said = onlySensitive(platform, await rawClasses(platform.pool, product.tenant))
   const name = fullNameOf(product)
   const isOwn = ({ connection, table }: ReturnType<typeof partsOf>) => connection === PRODUCTS && table === name
@@ -152,7 +152,7 @@ async function raisedBy(platform: Platform, product: Product, given: Classes): P
 
 /** What somebody raised who could not hide it from others, and is raised by the owner of the source now. */
 async function confirmedBy(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   tenant: string,
   given: Classes,
@@ -174,7 +174,7 @@ function readsAny({ normalised }: Version, raised: Classes): boolean {
 }
 
 async function reachedIn(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   product: Product,
   version: Version,
@@ -202,7 +202,7 @@ async function reachedIn(
 
 /** Where it is not known what columns are made of, all of them may show it. */
 async function showing(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { normalised, origins }: Version,
   hidden: HiddenColumns,
@@ -228,7 +228,7 @@ async function couldBe<T>(judging: () => Promise<T>): Promise<T | null> {
 }
 
 async function ownsAll(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<DeployDeps, 'pool'>,
   { principal }: TenantCall,
   tenant: string,
   rawColumns: readonly string[],
@@ -311,7 +311,7 @@ export async function keepReach(tx: Transaction, call: TenantCall, product: Prod
 /** Throws CONFLICT `classes_changed` where columns that the manifests read are hidden by now that were not when they were judged. */
 export async function requireSameClasses(
   db: Queryable,
-  platform: Pick<Platform, 'rules'>,
+  platform: Pick<DeployDeps, 'rules'>,
   tenant: string,
   { inputs }: ManifestSet,
   judged: HiddenColumns,

@@ -6,10 +6,10 @@ import { retentionOfProduct } from '../../materializer/expirable-snapshots.ts'
 import { isMadeAsChangesCome } from '../../materializer/made-as-changes-come.ts'
 import { MOST_SNAPSHOTS } from '../../materializer/snapshot-ladder.ts'
 import type { Product } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
+import type { DeployDeps } from './deps.ts'
 
 export async function retentionNotes(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<DeployDeps, 'pool'>,
   product: Product,
   manifests: ManifestSet,
 ): Promise<readonly string[]> {

@@ -20,11 +20,12 @@ import { endKeptClasses, lockClasses, saveRawClasses } from '../../registry/raw-
 import { enqueueRun, type Run } from '../../registry/runs.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, JUDGED_BY_INFLUENCE, saveVersion } from '../../registry/versions.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
 import { productOf } from '../products/products.ts'
 import { checkManifests, loweringProblem } from './check-version.ts'
 import { classesOf, copiedBy } from './column-classes.ts'
 import { requireSameVersion } from './comparison.ts'
+import type { DeployDeps } from './deps.ts'
 import { wantedSchedule } from './product-schedule.ts'
 import { keepReach, reachNote, requireSameClasses } from './raised-classes.ts'
 import { requireSources } from './staying-sources.ts'
@@ -67,7 +68,7 @@ export interface RollbackInput {
  * registry is older than the lake, `product_being_deleted`.
  */
 export async function rollBackProduct(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   reference: string,
   target: RollbackRequest,
@@ -130,7 +131,7 @@ export async function rollBackProduct(
   })
 }
 
-async function epochOf(platform: Platform, product: Product, target: RollbackTarget): Promise<Materialization> {
+async function epochOf(platform: DeployDeps, product: Product, target: RollbackTarget): Promise<Materialization> {
   const found =
     'version' in target
       ? await lastEpochOfVersion(platform.pool, product.id, target.version)

@@ -26,10 +26,10 @@ import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import type { HeldShapes, JudgedColumns } from '../../registry/versions.ts'
 import { discoverAll } from '../connections/connections.ts'
-import type { Platform } from '../platform.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
 import { bind } from './bind-sql.ts'
 import type { ColumnOrigin, Comparable } from './column-classes.ts'
+import type { DeployDeps } from './deps.ts'
 import { withColumnsAtFault } from './transform-columns.ts'
 import { type Upstreams, upstreamTables } from './upstreams.ts'
 
@@ -41,7 +41,7 @@ export interface Sources {
 
 /** A source that does not answer is a warning: a deploy must not depend on it. */
 export async function discoverSources(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   connections: ReadonlyMap<string, Connection>,
@@ -83,7 +83,7 @@ export async function discoverSources(
 }
 
 /** The tenant's plain tables, as a source that has them all in its default schema. */
-async function sandboxSources(platform: Platform, call: TenantCall): Promise<readonly SourceTable[]> {
+async function sandboxSources(platform: DeployDeps, call: TenantCall): Promise<readonly SourceTable[]> {
   const sources: SourceTable[] = []
   for (const ref of await platform.lake.tables(call.tenant, SANDBOX)) {
     const state = await platform.lake.load(ref, { signal: call.signal })
@@ -96,7 +96,7 @@ async function sandboxSources(platform: Platform, call: TenantCall): Promise<rea
 
 /** Tenant SQL runs with its author's rights: who deploys over a raw table must be allowed to read it. */
 export async function checkRawGrants(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   connections: ReadonlyMap<string, Connection>,
@@ -124,7 +124,7 @@ export interface BoundTransform {
  * this transform.
  */
 export async function checkTransform(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
@@ -135,7 +135,7 @@ export async function checkTransform(
 }
 
 async function bindKnown(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
@@ -165,7 +165,7 @@ async function bindKnown(
 }
 
 async function bindTransform(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   known: readonly EngineTable[],
@@ -205,7 +205,7 @@ function comparableColumns(
 
 /** Null without a condition. */
 async function inspectCondition(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { inputs }: ManifestSet,
   index: number,
@@ -219,7 +219,7 @@ async function inspectCondition(
 }
 
 function inspectTransform(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   from: string,
@@ -254,7 +254,7 @@ function originsOf(run: EngineRun, manifests: ManifestSet, chosen: readonly stri
  * the same to both; of any other, every column may be made of everything.
  */
 async function checkDistributed(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   tables: readonly EngineTable[],
@@ -299,7 +299,7 @@ async function checkDistributed(
 }
 
 async function inspect(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   output: InspectOutput,
   tables: readonly EngineTable[],
@@ -328,7 +328,7 @@ function transformInvalid(error: unknown, manifest: string, path: string): unkno
  * known, nothing speaks against it.
  */
 export async function canBeMade(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   table: SourceTable,
@@ -352,7 +352,7 @@ export async function canBeMade(
 }
 
 /** The input's table as it was when it was last loaded; none where it never was. */
-export async function lakeCopy(platform: Platform, call: TenantCall, input: Input): Promise<readonly SourceTable[]> {
+export async function lakeCopy(platform: DeployDeps, call: TenantCall, input: Input): Promise<readonly SourceTable[]> {
   const ref = rawTable(call.tenant, input.connection, input.table)
   const state = await platform.lake.load(ref, { signal: call.signal })
   if (state === null) return []
@@ -362,7 +362,7 @@ export async function lakeCopy(platform: Platform, call: TenantCall, input: Inpu
 
 /** All that texts may name: checks are of columns, too, that the lake has and the source has lost. */
 export async function inputColumns(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { inputs }: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
@@ -378,7 +378,7 @@ export async function inputColumns(
 
 /** What contracts hold inputs to from now on: the tables as their sources have them, else as they were loaded last. */
 export async function heldShapes(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { inputs }: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,

@@ -8,8 +8,8 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { changesSince, LOST_REMEDY, lostColumns, lostText } from '../../materializer/source-changes.ts'
 import { didYouMean, nearest } from '../../parsing/suggestion.ts'
-import type { Platform } from '../platform.ts'
 import { bind } from './bind-sql.ts'
+import type { DeployDeps } from './deps.ts'
 
 /** A warning for each column that the transform gives and output.yaml does not have. */
 export function excessColumns({ output }: ManifestSet, given: readonly string[]) {
@@ -33,7 +33,7 @@ export function excessColumns({ output }: ManifestSet, given: readonly string[])
 
 /** Null where nobody knows: without a transform, in Trino's dialect, or where it cannot run. */
 async function columnsGiven(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { compute }: ManifestSet,
   tables: readonly EngineTable[],
@@ -50,7 +50,7 @@ async function columnsGiven(
 
 /** The error of a transform that cannot run over these tables, with the column at fault and where it went. */
 export async function withColumnsAtFault(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   manifests: ManifestSet,
   tables: readonly EngineTable[],
@@ -77,7 +77,7 @@ export async function withColumnsAtFault(
 
 /** Against what the lake has had of each; a source that could not be asked has not changed. */
 async function changedInputs(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { inputs }: ManifestSet,
   tables: readonly EngineTable[],

@@ -13,9 +13,9 @@ import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findProductsByName, type Product, productsInServiceReading } from '../../registry/products.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, type VersionUpstream, type VersionUpstreams } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { accessOrNull, type ServedProduct } from '../served/served-product.ts'
 import { classificationOf, formerlyHidden, isRead, isStricter, readerOf, shownTo } from '../served/upstream-access.ts'
+import type { DeployDeps } from './deps.ts'
 
 /** A product that an input names, where the caller may read it. */
 export interface Upstream {
@@ -33,7 +33,7 @@ export type Upstreams = ReadonlyMap<string, Upstream>
 
 /** Throws PERMISSION `input_forbidden` for one whose columns are hidden in another way than its rows were made. */
 export async function upstreamsOf(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   { inputs }: Pick<ManifestSet, 'inputs'>,
 ): Promise<Upstreams> {
@@ -48,7 +48,7 @@ export async function upstreamsOf(
 }
 
 async function upstreamNamed(
-  platform: Platform,
+  platform: DeployDeps,
   call: TenantCall,
   input: Input,
   { domain, name }: { readonly domain: string; readonly name: string },
@@ -205,7 +205,7 @@ export interface DownstreamJudge {
  * The products made of this one, and whether they can go on with the version.
  */
 export async function downstreamOf(
-  platform: Platform,
+  platform: DeployDeps,
   product: Product,
   { live, next }: { readonly live: ManifestSet | null; readonly next: ManifestSet },
   { canBeMade, broken }: DownstreamJudge,
@@ -262,7 +262,7 @@ interface Lost {
 
 /** Null: nothing of it would be shown to him. */
 async function lostColumns(
-  platform: Platform,
+  platform: DeployDeps,
   product: Product,
   { live, next }: { readonly live: ManifestSet | null; readonly next: ManifestSet },
   kept: VersionUpstream | undefined,

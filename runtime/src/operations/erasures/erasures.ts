@@ -19,8 +19,9 @@ import { pauseOf } from '../../registry/products.ts'
 import { enqueueRun, rollbackUnderWay } from '../../registry/runs.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { connectionOf } from '../connections/connections.ts'
-import { audited, type Keep, notFound, type Platform, requireAdmin } from '../platform.ts'
+import { audited, type Keep, notFound, requireAdmin } from '../platform.ts'
 import { parseValue } from '../reads/parse-value.ts'
+import type { ErasuresDeps } from './deps.ts'
 
 export interface WantedErasure {
   /** `schema.table` */
@@ -39,7 +40,7 @@ const ATTEMPTS = 20
  * of a product that the run would make anew and may not, and `erasure_expires_history` where nobody has said yet that history may go, with what would.
  */
 export async function requestErasure(
-  platform: Platform,
+  platform: ErasuresDeps,
   call: TenantCall,
   reference: string,
   wanted: WantedErasure,
@@ -75,7 +76,7 @@ export async function requestErasure(
 
 /** Newest first. */
 export async function erasuresOf(
-  platform: Platform,
+  platform: ErasuresDeps,
   call: TenantCall,
   reference: string,
   page: PageRequest,
@@ -87,7 +88,12 @@ export async function erasuresOf(
 }
 
 /** Throws INVALID_DATA `erasure_not_found`. */
-export async function erasureOf(platform: Platform, call: TenantCall, reference: string, id: string): Promise<Erasure> {
+export async function erasureOf(
+  platform: ErasuresDeps,
+  call: TenantCall,
+  reference: string,
+  id: string,
+): Promise<Erasure> {
   requireAdmin(call.principal)
   const connection = await connectionOf(platform, call.tenant, reference)
   await closeErasures(platform.pool, call.tenant)
@@ -97,7 +103,7 @@ export async function erasureOf(platform: Platform, call: TenantCall, reference:
 }
 
 async function checkedKey(
-  { lake }: Platform,
+  { lake }: ErasuresDeps,
   { tenant, name }: Connection,
   table: string,
   { key }: WantedErasure,
@@ -150,7 +156,7 @@ function rollbackPauses(product: string, runId: string): SluiceError {
 }
 
 async function expiresHistory(
-  platform: Platform,
+  platform: ErasuresDeps,
   connection: Connection,
   table: string,
   members: readonly DeployedProduct[],

@@ -7,16 +7,16 @@ import type { Export, ExportedTable } from '../../registry/exports.ts'
 import { findEpoch } from '../../registry/materializations.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import { findVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { readsSandbox, type Visible } from '../queries/asked-query.ts'
 import { isPermitted } from '../queries/held-rights.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
 import { accessTo, refuseStaleMask } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
+import type { ExportsDeps } from './deps.ts'
 
 /** Throws INVALID_DATA `export_unsupported` of rows that could not be judged later. */
 export async function exportedTables(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<ExportsDeps, 'pool'>,
   visible: readonly Visible[],
 ): Promise<readonly ExportedTable[]> {
   return Promise.all(
@@ -31,7 +31,7 @@ export async function exportedTables(
 }
 
 /** By the rights of now of whoever asked for it, as his token said then who he is. Throws PERMISSION `export_not_permitted`. */
-export async function requireExportable(platform: Platform, asked: Export): Promise<void> {
+export async function requireExportable(platform: ExportsDeps, asked: Export): Promise<void> {
   const { tenant, principal, tables } = asked
   const call: Pick<TenantCall, 'tenant' | 'principal'> = { tenant, principal }
   if ((await findTenant(platform.pool, tenant))?.status !== 'active') throw notPermitted('its tenant is not active')
@@ -42,7 +42,7 @@ export async function requireExportable(platform: Platform, asked: Export): Prom
 }
 
 async function mayRead(
-  platform: Platform,
+  platform: ExportsDeps,
   call: Pick<TenantCall, 'tenant' | 'principal'>,
   table: ExportedTable,
 ): Promise<boolean> {

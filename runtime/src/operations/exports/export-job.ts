@@ -2,7 +2,7 @@
 import { expectJob, type NextDue } from '../../jobs/claims.ts'
 import type { JobKind, JobSource } from '../../jobs/worker.ts'
 import { EXPORT_KINDS, exportJob, exportsToSweep, forgetExport, forgetExportJobs } from '../../registry/exports.ts'
-import type { Platform } from '../platform.ts'
+import type { ExportsDeps } from './deps.ts'
 import { writeExport } from './write-export.ts'
 
 const BACK_OFF = { firstMs: 2_000, lastMs: 60_000 } as const
@@ -12,7 +12,7 @@ const SWEPT_AT_ONCE = 200
 /** Of a runtime's engine processes. An export has one for as long as it is written, and queries and runs are not to wait for it. */
 const LEFT_TO_OTHERS = 2
 
-export function exportJobs(platform: Platform): { readonly kinds: readonly JobKind[]; readonly source: JobSource } {
+export function exportJobs(platform: ExportsDeps): { readonly kinds: readonly JobKind[]; readonly source: JobSource } {
   const lanes = lanesFor(platform.config.limits.engine_processes)
   const writing = Array.from(
     { length: EXPORT_KINDS },
@@ -41,7 +41,7 @@ export function lanesFor(engineProcesses: number): number {
 
 /** What cannot be removed keeps nothing else from being swept. Throws what the first failed with. */
 export async function sweepExports(
-  { pool, exportFiles }: Pick<Platform, 'pool' | 'exportFiles'>,
+  { pool, exportFiles }: Pick<ExportsDeps, 'pool' | 'exportFiles'>,
   signal: AbortSignal,
 ): Promise<NextDue> {
   const failed: { readonly id: string; readonly error: unknown }[] = []

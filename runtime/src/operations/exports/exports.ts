@@ -21,12 +21,13 @@ import {
 } from '../../registry/exports.ts'
 import { isId } from '../../registry/ids.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
-import { audited, type Keep, type Platform } from '../platform.ts'
+import { audited, type Keep } from '../platform.ts'
 import { NamedTables } from '../queries/named-tables.ts'
 import { shownTables } from '../queries/shown-tables.ts'
 import { findReadable } from '../reads/read-keys.ts'
 import { accessOrNull, NO_PRODUCT } from '../served/served-product.ts'
 import { checkStorage } from '../tenants/tenants.ts'
+import type { ExportsDeps } from './deps.ts'
 import { requireExportable, unsupported } from './export-access.ts'
 import { type ExportLink, isSigned, signLink } from './export-link.ts'
 
@@ -43,7 +44,7 @@ export interface AskedExport {
 
 /** Throws INVALID_DATA `product_not_found`, `invalid_value`, `sql_too_long`, `export_destination_unknown`, QUOTA `too_many_exports`, `tier_limit_exceeded`. */
 export async function requestExport(
-  platform: Platform,
+  platform: ExportsDeps,
   call: TenantCall,
   asked: AskedExport,
   keep: Keep<Export>,
@@ -78,7 +79,7 @@ export async function requestExport(
   })
 }
 
-async function statementOf(platform: Platform, call: TenantCall, asked: AskedExport): Promise<string> {
+async function statementOf(platform: ExportsDeps, call: TenantCall, asked: AskedExport): Promise<string> {
   const { sql, product, columns, params } = asked
   if ((sql === undefined) === (product === undefined)) throw invalid('an export is of a product or of a statement')
   if (sql !== undefined) {
@@ -96,7 +97,7 @@ async function statementOf(platform: Platform, call: TenantCall, asked: AskedExp
 }
 
 /** The file would be refused by the time that it is there. @param names `namespace.product` */
-async function requireStaying(platform: Platform, call: TenantCall, names: readonly string[]): Promise<void> {
+async function requireStaying(platform: ExportsDeps, call: TenantCall, names: readonly string[]): Promise<void> {
   const known = await productsStaying(platform.pool, call.tenant, names)
   const leaving = new Set(names.filter((name) => known.get(name)?.isLeaving))
   for (const product of await platform.served.named(call.tenant, leaving)) {
@@ -107,7 +108,7 @@ async function requireStaying(platform: Platform, call: TenantCall, names: reado
 }
 
 /** What may not be read is answered like what is not there. */
-async function readable(platform: Platform, call: TenantCall, reference: string) {
+async function readable(platform: ExportsDeps, call: TenantCall, reference: string) {
   const none = () => new SluiceError('INVALID_DATA', NO_PRODUCT.message, { ...NO_PRODUCT })
   const find: Parameters<typeof findReadable>[2]['find'] = (...by) => platform.served.find(...by)
   const found = await findReadable(reference, call, { find, rules: platform.rules }).catch((error: unknown) => {
@@ -118,7 +119,7 @@ async function readable(platform: Platform, call: TenantCall, reference: string)
 }
 
 /** The caller's own, without links. */
-export function ownExports({ pool }: Platform, call: TenantCall, page: PageRequest): Promise<Page<Export>> {
+export function ownExports({ pool }: ExportsDeps, call: TenantCall, page: PageRequest): Promise<Page<Export>> {
   return listExports(pool, call.tenant, call.principal, page)
 }
 
@@ -129,7 +130,7 @@ export interface TellableExport {
 }
 
 /** With a new link where it is done. Throws INVALID_DATA `export_not_found`, also for those of others. */
-export async function tellExport(platform: Platform, call: TenantCall, id: string): Promise<TellableExport> {
+export async function tellExport(platform: ExportsDeps, call: TenantCall, id: string): Promise<TellableExport> {
   const found = await ownExport(platform, call, id)
   if (found.state !== 'succeeded') return { found, link: null }
   // The rights of whoever asks now, as his token says; the export keeps those that it was made under.
@@ -164,7 +165,7 @@ const DOWNLOAD_LEFT_MS = 3_600_000
  * while it is read.
  */
 export async function openExport(
-  platform: Platform,
+  platform: ExportsDeps,
   id: string,
   link: ExportLink,
   requestId: string,
@@ -204,7 +205,7 @@ export async function openExport(
  * Nobody is given anything of it from then on. What is left of its files is swept. Administrators remove anybody's, so that what
  * one person has left takes no room from the others.
  */
-export async function removeExport(platform: Platform, call: TenantCall, id: string): Promise<void> {
+export async function removeExport(platform: ExportsDeps, call: TenantCall, id: string): Promise<void> {
   const found = await presentExport(platform, call, id)
   if (found === null || !(call.principal.isAdmin || isActor(call.principal, found.principal))) throw notFound()
   await inTransaction(platform.pool, async (tx) => {
@@ -214,13 +215,13 @@ export async function removeExport(platform: Platform, call: TenantCall, id: str
   await platform.exportFiles.remove(found)
 }
 
-async function ownExport(platform: Platform, call: TenantCall, id: string): Promise<Export> {
+async function ownExport(platform: ExportsDeps, call: TenantCall, id: string): Promise<Export> {
   const found = await presentExport(platform, call, id)
   if (found === null || !isActor(call.principal, found.principal)) throw notFound()
   return found
 }
 
-async function presentExport({ pool }: Platform, call: TenantCall, id: string): Promise<Export | null> {
+async function presentExport({ pool }: ExportsDeps, call: TenantCall, id: string): Promise<Export | null> {
   const found = isId(id, 'exp') ? await findExport(pool, id) : null
   return found?.tenant !== call.tenant || found.state === 'gone' || found.isExpired ? null : found
 }

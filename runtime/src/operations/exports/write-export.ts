@@ -18,9 +18,9 @@ import {
   isInHand,
   noteWritten,
 } from '../../registry/exports.ts'
-import type { Platform } from '../platform.ts'
 import { runStatement } from '../queries/query.ts'
 import { checkStorage } from '../tenants/tenants.ts'
+import type { ExportsDeps } from './deps.ts'
 import { exportedTables, requireExportable } from './export-access.ts'
 
 const MOST_ATTEMPTS = 5
@@ -30,7 +30,7 @@ const SPENT_LOOK_MS = 15_000
 const PROCESSES_FOR_LONG = 3
 const MEGABYTE = 1024 * 1024
 
-export async function writeExport(platform: Platform, job: Job, signal: AbortSignal): Promise<NextDue> {
+export async function writeExport(platform: ExportsDeps, job: Job, signal: AbortSignal): Promise<NextDue> {
   const { pool, exportFiles, logger } = platform
   const spent = spentOf(platform, job)
   // Nothing was tried, so that it counts as no attempt. Looked at before its time, too: the tenant may get another tier.
@@ -60,7 +60,7 @@ export function isTriedAgain(error: unknown, { attempts }: Pick<Job, 'attempts'>
 }
 
 /** What is asked for by an export is let in as a whole, so it is asked before whether its tenant may use the processors. */
-function spentOf({ cpu }: Platform, { tenant }: Job): SluiceError | null {
+function spentOf({ cpu }: ExportsDeps, { tenant }: Job): SluiceError | null {
   try {
     if (tenant !== null) cpu.refuseSpent(tenant)
     return null
@@ -71,7 +71,7 @@ function spentOf({ cpu }: Platform, { tenant }: Job): SluiceError | null {
 }
 
 /** What has failed may have been finished all the same, by a statement whose answer was lost. */
-async function removeUnlessFile({ pool, exportFiles }: Platform, asked: Export): Promise<void> {
+async function removeUnlessFile({ pool, exportFiles }: ExportsDeps, asked: Export): Promise<void> {
   const now = await findExport(pool, asked.id)
   if (now?.state === 'succeeded' && now.attempt === asked.attempt) return
   await exportFiles.removeAttempt(asked)
@@ -80,7 +80,7 @@ async function removeUnlessFile({ pool, exportFiles }: Platform, asked: Export):
 /** Another attempt has it, or it was removed, or its time is over. */
 class Taken extends Error {}
 
-async function written(platform: Platform, asked: Export, signal: AbortSignal): Promise<void> {
+async function written(platform: ExportsDeps, asked: Export, signal: AbortSignal): Promise<void> {
   const { pool, config, exportFiles } = platform
   const { request, tenant, id } = asked
   const room = await checkStorage(platform, tenant)
@@ -120,7 +120,7 @@ async function written(platform: Platform, asked: Export, signal: AbortSignal): 
  * The whole file, to the destination that it was asked for; on record before the first byte. What is there is its author's to remove:
  * a later attempt replaces it, and an export that is removed leaves it.
  */
-async function delivered(platform: Platform, asked: Export, signal: AbortSignal): Promise<ExportPlace | null> {
+async function delivered(platform: ExportsDeps, asked: Export, signal: AbortSignal): Promise<ExportPlace | null> {
   const { pool, exportFiles, exportDestinations } = platform
   const { id, tenant, bytes, request, principal } = asked
   const { to, format } = request
@@ -153,7 +153,7 @@ const slow = (to: string): SluiceError =>
     remedy: 'Export less, or ask an operator for a larger exports.timeout_minutes.',
   })
 
-function timeoutOf({ config: { exports, limits } }: Platform): number {
+function timeoutOf({ config: { exports, limits } }: ExportsDeps): number {
   const timeoutMs = exports.timeout_minutes * 60_000
   if (limits.engine_processes >= PROCESSES_FOR_LONG) return timeoutMs
   return Math.min(timeoutMs, limits.transform_timeout_ms)

@@ -8,8 +8,9 @@ import { type ProductReads, recordedReads } from '../../registry/product-reads.t
 import { productColumn } from '../../registry/raw-classes.ts'
 import { connectionOf } from '../connections/connections.ts'
 import type { ColumnOrigin } from '../deploy/column-classes.ts'
-import { type Platform, requireMember } from '../platform.ts'
+import { requireMember } from '../platform.ts'
 import { productOf } from '../products/products.ts'
+import type { LineageDeps } from './deps.ts'
 import { MAX_MENTIONS, type Place, sightOn } from './lineage.ts'
 import { Links, MAX_DEPTH, MAX_NODES, nodeOfProduct } from './links.ts'
 import { type Reached, type SpreadProduct, spread } from './spread.ts'
@@ -43,7 +44,7 @@ export interface Impact {
 
 /** Throws INVALID_DATA `unknown_column`. */
 export async function impactOfProductColumn(
-  platform: Platform,
+  platform: LineageDeps,
   call: TenantCall,
   reference: string,
   column: string,
@@ -61,7 +62,7 @@ export async function impactOfProductColumn(
 
 /** Of a table nothing is asked: one that nothing is made of has no impact. */
 export async function impactOfSourceColumn(
-  platform: Platform,
+  platform: LineageDeps,
   call: TenantCall,
   connection: string,
   { table, column }: { readonly table: string; readonly column: string },
@@ -78,7 +79,7 @@ interface Start {
   readonly raw: string
 }
 
-async function impactOf(platform: Platform, call: TenantCall, links: Links, { node, raw }: Start): Promise<Impact> {
+async function impactOf(platform: LineageDeps, call: TenantCall, links: Links, { node, raw }: Start): Promise<Impact> {
   const bounds = { depth: MAX_DEPTH, most: MAX_NODES }
   const { found, isCut } = await walk(node, (level) => links.below(level), bounds)
   const linked = [...found.keys()].flatMap((one) => links.product(one) ?? [])
@@ -104,7 +105,7 @@ async function impactOf(platform: Platform, call: TenantCall, links: Links, { no
 }
 
 async function reachedProduct(
-  platform: Platform,
+  platform: LineageDeps,
   call: TenantCall,
   product: LinkedProduct,
   columns: readonly Omit<ReachedColumn, 'masked'>[],
@@ -124,7 +125,7 @@ interface KeptProduct extends SpreadProduct {
   readonly columns: readonly OutputColumn[]
 }
 
-async function keptColumns(platform: Platform, call: TenantCall, products: readonly LinkedProduct[]) {
+async function keptColumns(platform: LineageDeps, call: TenantCall, products: readonly LinkedProduct[]) {
   const kept: KeptProduct[] = []
   let mentions = 0
   for (let at = 0; at < products.length; at += AT_ONCE) {
@@ -148,7 +149,7 @@ function mentionsOf(origins: readonly ColumnOrigin[]): number {
 }
 
 /** As the audit log is shown: to developers and administrators of the tenant. */
-async function readersOf({ pool }: Platform, call: TenantCall, products: readonly ReachedProduct[]) {
+async function readersOf({ pool }: LineageDeps, call: TenantCall, products: readonly ReachedProduct[]) {
   const { isAdmin, isDeveloper } = call.principal
   if (!isAdmin && !isDeveloper) return null
   const ids = products.map(({ product }) => product.id)

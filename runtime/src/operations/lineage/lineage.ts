@@ -6,10 +6,11 @@ import type { Classification } from '../../policy/classification.ts'
 import { columnsInService, type LinkedProduct } from '../../registry/lineage.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import type { ColumnOrigin } from '../deploy/column-classes.ts'
-import { type Platform, requireMember } from '../platform.ts'
+import { requireMember } from '../platform.ts'
 import { productOf } from '../products/products.ts'
 import { accessOrNull, NO_PRODUCT, type ReadAccess, type ServedProduct } from '../served/served-product.ts'
 import { classificationOf } from '../served/upstream-access.ts'
+import type { LineageDeps } from './deps.ts'
 import { Links, MAX_NODES, nodeOf, placeOf } from './links.ts'
 import { valuesOf } from './values.ts'
 import { walk } from './walk.ts'
@@ -64,7 +65,7 @@ export interface Lineage {
 }
 
 export async function lineageOf(
-  platform: Platform,
+  platform: LineageDeps,
   call: TenantCall,
   reference: string,
   { direction, depth }: { readonly direction: Direction; readonly depth: number },
@@ -107,7 +108,7 @@ export async function lineageOf(
 }
 
 /** By node, the nearest first, until there are as many as an answer holds. */
-async function columnsOf(platform: Platform, call: TenantCall, links: Links, nodes: readonly string[]) {
+async function columnsOf(platform: LineageDeps, call: TenantCall, links: Links, nodes: readonly string[]) {
   const columns = new Map<string, readonly ColumnLineage[]>()
   const products = nodes.flatMap((node) => links.product(node) ?? [])
   let mentions = 0
@@ -124,7 +125,7 @@ async function columnsOf(platform: Platform, call: TenantCall, links: Links, nod
 }
 
 async function columnsOfSome(
-  platform: Platform,
+  platform: LineageDeps,
   call: TenantCall,
   links: Links,
   products: readonly LinkedProduct[],
@@ -179,7 +180,11 @@ export interface ProductSight {
 }
 
 /** What the caller is shown of a product; null where it is gone meanwhile. */
-export async function sightOn({ served, rules }: Platform, call: TenantCall, id: string): Promise<ProductSight | null> {
+export async function sightOn(
+  { served, rules }: LineageDeps,
+  call: TenantCall,
+  id: string,
+): Promise<ProductSight | null> {
   const product = await served.find(call.tenant, id).catch((error: unknown): ServedProduct | null => {
     if (isSluiceError(error) && error.code === NO_PRODUCT.code) return null
     throw error

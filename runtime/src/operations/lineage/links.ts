@@ -10,7 +10,7 @@ import {
   productsMadeOfAny,
 } from '../../registry/lineage.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
-import type { Platform } from '../platform.ts'
+import type { LineageDeps } from './deps.ts'
 
 /** Nodes of one answer. */
 export const MAX_NODES = 200
@@ -31,14 +31,14 @@ export function placeOf(raw: string): { readonly node: string; readonly column: 
 
 /** What is known so far. Products outside of a key's scope are not there, and no way leads through them. */
 export class Links {
-  readonly #platform: Pick<Platform, 'pool'>
+  readonly #platform: Pick<LineageDeps, 'pool'>
   readonly #call: TenantCall
   readonly #products = new Map<string, LinkedProduct>()
   readonly #tables = new Map<string, LinkedSource>()
   /** Names that were looked for, whether or not there is a product. */
   readonly #asked = new Set<string>()
 
-  constructor(platform: Pick<Platform, 'pool'>, call: TenantCall) {
+  constructor(platform: Pick<LineageDeps, 'pool'>, call: TenantCall) {
     this.#platform = platform
     this.#call = call
   }

@@ -26,12 +26,13 @@ import { judgeDraft } from '../deploy/deploy.ts'
 import { requireSameClasses } from '../deploy/raised-classes.ts'
 import { checkRawGrants, lakeCopy } from '../deploy/sources.ts'
 import { accessBy, type Upstreams, upstreamsOf } from '../deploy/upstreams.ts'
-import { audited, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, requireDeveloper } from '../platform.ts'
 import { connectionsOf } from '../products/products.ts'
 import type { ShownRows } from '../products/violating-rows.ts'
 import { mayReadInputs, readsAll, type Sight, seesCheck } from '../products/visible-quality.ts'
 import { HeldRights, isPermitted } from '../queries/held-rights.ts'
 import { accessOrNull } from '../served/served-product.ts'
+import type { PreviewsDeps } from './deps.ts'
 import type { TenantTurns } from './tenant-turns.ts'
 
 export interface PreviewRequest {
@@ -76,7 +77,7 @@ const MOST_WRITTEN_BYTES = 512 * MB
  * `input_not_ingested`, `classes_changed`, 422 `preview_unsupported`, `preview_too_large`, 429 `too_many_at_once`, and what a query does.
  */
 export async function previewDraft(
-  platform: Platform,
+  platform: PreviewsDeps,
   call: TenantCall,
   reference: string,
   request: PreviewRequest,
@@ -93,7 +94,7 @@ export async function previewDraft(
 }
 
 async function previewNow(
-  platform: Platform,
+  platform: PreviewsDeps,
   call: TenantCall,
   reference: string,
   { digest, rows, lower }: PreviewRequest,
@@ -150,7 +151,7 @@ interface Shown {
 
 /** By the grants that there are once the draft is deployed. Throws PERMISSION `product_forbidden` where that is nothing. */
 async function shownBy(
-  { pool, rules }: Pick<Platform, 'pool' | 'rules'>,
+  { pool, rules }: Pick<PreviewsDeps, 'pool' | 'rules'>,
   call: TenantCall,
   { product, manifests, readers }: Pick<Checked, 'product' | 'manifests' | 'readers'>,
 ): Promise<Shown> {
@@ -172,7 +173,7 @@ async function shownBy(
 }
 
 /** What has to stay as it was judged while rows are made. */
-function heldTables(platform: Platform, call: TenantCall, checked: Checked, variant: VariantPlan) {
+function heldTables(platform: PreviewsDeps, call: TenantCall, checked: Checked, variant: VariantPlan) {
   const { product, manifests, upstreams } = checked
   const readsInputs = async () => {
     const found: Upstreams[] = []
@@ -204,7 +205,7 @@ function areAsShown(then: Upstreams, now: Upstreams): boolean {
   })
 }
 
-async function inputsOf(platform: Platform, call: TenantCall, checked: Checked): Promise<readonly InputState[]> {
+async function inputsOf(platform: PreviewsDeps, call: TenantCall, checked: Checked): Promise<readonly InputState[]> {
   const { product, manifests, judged, upstreams } = checked
   const { pool, lake } = platform
   const deps = { pool, lake, judgedColumns: judged.inputs, heldShapes: judged.shapes, upstreamOf: accessBy(upstreams) }
@@ -217,7 +218,7 @@ async function inputsOf(platform: Platform, call: TenantCall, checked: Checked):
 
 /** A sync reads what products in service read: of a table that none of them reads it would bring nothing. */
 async function notSynced(
-  platform: Platform,
+  platform: PreviewsDeps,
   call: TenantCall,
   { inputs }: ManifestSet,
   error: SluiceError,
@@ -239,7 +240,12 @@ async function notSynced(
 const isOfLake = ({ connection }: Input): boolean => connection === SANDBOX || connection === PRODUCTS
 
 /** On record before a row leaves: raw tables always, as by queries; the draft and what it is made of. */
-async function recordReading(platform: Platform, call: TenantCall, checked: Checked, digest: string): Promise<void> {
+async function recordReading(
+  platform: PreviewsDeps,
+  call: TenantCall,
+  checked: Checked,
+  digest: string,
+): Promise<void> {
   const { product, manifests, upstreams } = checked
   const connections = await connectionsOf(platform, call.tenant, manifests)
   const record = (action: string, type: string, id: string, details: Readonly<Record<string, unknown>>) =>
@@ -264,7 +270,7 @@ interface Sampling {
   readonly signal: AbortSignal
 }
 
-async function sampleOf(platform: Platform, call: TenantCall, sampling: Sampling): Promise<Sample> {
+async function sampleOf(platform: PreviewsDeps, call: TenantCall, sampling: Sampling): Promise<Sample> {
   const { pool, masters, lake, scratchDirectory, config } = platform
   const { tenant } = call
   const keys = await keysFor(tenant, [sampling.variant], {
@@ -295,7 +301,7 @@ interface Made {
 }
 
 async function answerOf(
-  platform: Platform,
+  platform: PreviewsDeps,
   call: TenantCall,
   { product, manifests, live, judged }: Checked,
   clear: ClearClasses,

@@ -8,7 +8,8 @@ import { askBackfill, withdrawBackfills } from '../../registry/backfills.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import { connectionOf } from '../connections/connections.ts'
-import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, requireDeveloper } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { ingestedTables } from './ingested-tables.ts'
 
 /**
@@ -19,7 +20,7 @@ import { ingestedTables } from './ingested-tables.ts'
  * product reads, or none that the caller knows of.
  */
 export async function backfillConnection(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   tables: readonly string[] | null,
@@ -46,7 +47,7 @@ export async function backfillConnection(
 }
 
 /** Tables that a run has begun to read whole stay asked for: their log tells of them no more. Repeatable. */
-export async function withdrawBackfill(platform: Platform, call: TenantCall, reference: string): Promise<void> {
+export async function withdrawBackfill(platform: ProductsDeps, call: TenantCall, reference: string): Promise<void> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, reference)
   await inTransaction(platform.pool, async (tx) => {

@@ -2,7 +2,7 @@
 import type { TenantCall } from '../../flow.ts'
 import { decideRead, stricter } from '../../policy/classification.ts'
 import { masksFor } from '../../policy/masking.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { sightOf } from './visible-quality.ts'
 
 /**
@@ -10,7 +10,7 @@ import { sightOf } from './visible-quality.ts'
  * column; else, of a product that may not be read, of none.
  */
 export async function clearColumns(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   productId: string,
 ): Promise<(column: string) => boolean> {

@@ -8,7 +8,8 @@ import { type TableReads, tableReads } from '../../registry/run-progress.ts'
 import { type Scheduled, scheduledOf } from '../../registry/schedules.ts'
 import { connectionOf } from '../connections/connections.ts'
 import { type Following, followingOf } from '../connections/schedules.ts'
-import { type Platform, requireMember } from '../platform.ts'
+import { requireMember } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { ingestedTables } from './ingested-tables.ts'
 
 export interface Lag {
@@ -27,7 +28,7 @@ export interface Lag {
 }
 
 /** When a table was read is how old a product of it is: told to who may read the table, or such a product. */
-export async function lagOf(platform: Platform, call: TenantCall, reference: string): Promise<Lag> {
+export async function lagOf(platform: ProductsDeps, call: TenantCall, reference: string): Promise<Lag> {
   requireMember(call.principal)
   const { pool } = platform
   const connection = await connectionOf(platform, call.tenant, reference)

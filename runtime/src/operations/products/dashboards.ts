@@ -7,8 +7,8 @@ import type { Principal } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import { findVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { accessTo, refuseStaleMask, type ServedProduct, servedTarget } from '../served/served-product.ts'
+import type { ProductsDeps } from './deps.ts'
 
 const [DEVELOPERS, VIEWERS] = ['svc-developers', 'svc-viewers']
 /** Each is a role in the dashboard server. Whom more grants name reads over REST. */
@@ -19,7 +19,7 @@ const MOST_SUBJECTS = 200
  * @param issuer whose people the dashboard server knows, by their subjects alone
  */
 export async function wantedDashboards(
-  platform: Platform,
+  platform: ProductsDeps,
   { tenant, productId }: { readonly tenant: string; readonly productId: string },
   issuer: string,
 ): Promise<WantedDashboards | null> {
@@ -49,14 +49,14 @@ export async function wantedDashboards(
   }
 }
 
-async function manifestsInService(platform: Platform, product: Product): Promise<ManifestSet | null> {
+async function manifestsInService(platform: ProductsDeps, product: Product): Promise<ManifestSet | null> {
   if (product.currentVersion === null) return null
   return (await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion))?.normalised ?? null
 }
 
 /** Which copies of the endpoint the tenant's teams and the issuer's people may have. */
 export function audiencesOf(
-  platform: Pick<Platform, 'rules'>,
+  platform: Pick<ProductsDeps, 'rules'>,
   served: ServedProduct,
   endpoint: string,
   issuer: string,
@@ -86,7 +86,7 @@ function subjectsOf({ grants }: ServedProduct, known: string): readonly Subject[
 
 /** Null: nothing. `later`: it is not there yet, or not by today's rules. */
 function variantFor(
-  platform: Pick<Platform, 'rules'>,
+  platform: Pick<ProductsDeps, 'rules'>,
   served: ServedProduct,
   endpoint: string,
   principal: Principal,
@@ -131,7 +131,7 @@ export interface ShownDashboards {
 }
 
 /** Null where the product has no dashboards and is to have none, and where there is no server of them. */
-export async function shownDashboards(platform: Platform, productId: string): Promise<ShownDashboards | null> {
+export async function shownDashboards(platform: ProductsDeps, productId: string): Promise<ShownDashboards | null> {
   if (platform.dashboards === null) return null
   const state = await dashboardState(platform.pool, productId)
   if (state === null) return null

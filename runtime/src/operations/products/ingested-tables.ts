@@ -2,8 +2,8 @@
 import type { TenantCall } from '../../flow.ts'
 import { tablesOf } from '../../ingestion/source-tables.ts'
 import type { Connection } from '../../registry/connections.ts'
-import type { Platform } from '../platform.ts'
 import { rawReader } from '../rights/raw-rights.ts'
+import type { ProductsDeps } from './deps.ts'
 import { readersOf } from './input-reads.ts'
 import { isReader } from './readable-product.ts'
 
@@ -15,7 +15,7 @@ export interface IngestedTables {
 }
 
 export async function ingestedTables(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   connection: Connection,
 ): Promise<IngestedTables> {

@@ -5,7 +5,7 @@ import type { CheckResult } from '../../quality/verdict.ts'
 import { type Materialization, newestAttempts } from '../../registry/materializations.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import { findVersion, type ProductVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { isReader } from './readable-product.ts'
 import { type KeptQuality, type Sight, seesCheck, sightOf } from './visible-quality.ts'
 
@@ -26,7 +26,7 @@ export interface InputExpectation {
 
 /** @param unseen products that are not there for the caller */
 export async function inputExpectations(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   product: Product,
   live: ProductVersion<ManifestSet> | null,
@@ -56,7 +56,7 @@ interface Upstream {
   readonly newest: Materialization | null
 }
 
-async function upstreamOf(platform: Platform, call: TenantCall, id: string): Promise<Upstream | null> {
+async function upstreamOf(platform: ProductsDeps, call: TenantCall, id: string): Promise<Upstream | null> {
   const product = await findProduct(platform.pool, call.tenant, id)
   if (product === null || product.currentVersion === null) return null
   const version = await findVersion<ManifestSet>(platform.pool, id, product.currentVersion)

@@ -2,7 +2,8 @@
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Product } from '../../registry/products.ts'
 import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
-import { notFound, type Platform } from '../platform.ts'
+import { notFound } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { type SharedCheck, sharedChecksOf } from './shared-checks.ts'
 
 export interface KeptManifests {
@@ -12,7 +13,7 @@ export interface KeptManifests {
 
 /** Of a version, or those uploaded last. Throws INVALID_DATA `manifests_not_found`. */
 export async function keptManifests(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<ProductsDeps, 'pool'>,
   { id, tenant }: Pick<Product, 'id' | 'tenant'>,
   version: string | undefined,
 ): Promise<KeptManifests> {

@@ -7,14 +7,14 @@ import { isNamed, type SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { openConnector } from '../connections/connections.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 
 /**
  * Asks the source, and changes nothing there. Throws INVALID_DATA `changes_not_supported` where the connector reads no log,
  * and `changes_refused` with what would let the log tell the table.
  */
 export async function requireLogs(
-  platform: Platform,
+  platform: ProductsDeps,
   { inputs }: ManifestSet,
   connections: ReadonlyMap<string, Connection>,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
@@ -51,7 +51,7 @@ function requireNoMode(inputs: readonly Input[]): void {
 }
 
 async function refusals(
-  platform: Platform,
+  platform: ProductsDeps,
   connection: Connection,
   streams: readonly ChangeStream[],
   signal: AbortSignal,

@@ -8,12 +8,13 @@ import { adoptEpoch } from '../../registry/materializations.ts'
 import { deployedProducts, type Product, updateProduct } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited, type Platform } from '../platform.ts'
+import { audited } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 
 export type RightOne = 'lake' | 'registry'
 
 /** Looks at every product of the tenant; how many were paused. */
-export async function reviewRegistry(platform: Platform, tenant: string, signal: AbortSignal): Promise<void> {
+export async function reviewRegistry(platform: ProductsDeps, tenant: string, signal: AbortSignal): Promise<void> {
   for (const product of await deployedProducts(platform.pool, tenant)) {
     signal.throwIfAborted()
     if (product.paused?.reason !== 'registry_outdated') await pauseIfOutdated(product, platform)
@@ -26,7 +27,7 @@ export async function reviewRegistry(platform: Platform, tenant: string, signal:
  */
 export async function settleOutdated(
   tx: Transaction,
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   product: Product,
   right: RightOne | undefined,
@@ -45,7 +46,7 @@ export async function settleOutdated(
   await audited(tx, call, call.tenant, 'product.settle', { type: 'product', id: product.id }, details)
 }
 
-async function follow(tx: Transaction, { lake, pool }: Platform, product: Product, note: EpochNote): Promise<void> {
+async function follow(tx: Transaction, { lake, pool }: ProductsDeps, product: Product, note: EpochNote): Promise<void> {
   if ((await findVersion(pool, product.id, note.version)) === null) {
     throw new SluiceError('CONFLICT', `the registry does not know version ${note.version}, which made that epoch`, {
       code: 'version_not_found',

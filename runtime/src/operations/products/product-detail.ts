@@ -12,11 +12,12 @@ import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findProductsByName } from '../../registry/products.ts'
 import { findVersion, listVersions } from '../../registry/versions.ts'
-import { type Platform, requireMember } from '../platform.ts'
+import { requireMember } from '../platform.ts'
 import { freshnessOf } from '../served/freshness.ts'
 import { accessOrNull } from '../served/served-product.ts'
 import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
+import type { ProductsDeps } from './deps.ts'
 import { inputExpectations } from './input-expectations.ts'
 import { actualReads, isOfOneMoment, missingText, readJson } from './input-reads.ts'
 import { noticesOf } from './product-notices.ts'
@@ -35,7 +36,7 @@ const UNSAID: Pick<ManifestSet['product'], 'owner' | 'tags' | 'slo'> = {
   slo: { freshnessMs: null, availabilityPercent: null },
 }
 
-export async function productDetail(platform: Platform, call: TenantCall, reference: string) {
+export async function productDetail(platform: ProductsDeps, call: TenantCall, reference: string) {
   requireMember(call.principal)
   const product = await productOf(platform, call, reference)
   const live =
@@ -119,7 +120,7 @@ function contentOf(manifests: ManifestSet | undefined, materialized: Readonly<Re
 
 /** Products that it is made of and that are not there for the caller's key: `namespace.name`. */
 async function outOfScope(
-  { pool }: Platform,
+  { pool }: ProductsDeps,
   { tenant, principal }: TenantCall,
   { inputs }: ManifestSet,
 ): Promise<ReadonlySet<string>> {
@@ -134,7 +135,7 @@ async function outOfScope(
 }
 
 async function readsOf(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   manifests: ManifestSet,
   { isTold, unseen }: { readonly isTold: boolean; readonly unseen: ReadonlySet<string> },

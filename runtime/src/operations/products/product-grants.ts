@@ -13,9 +13,10 @@ import {
 } from '../../registry/grants.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import type { Product } from '../../registry/products.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
 import { endWhatRested, requireHeld, restsOn } from '../rights/grant-rights.ts'
 import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
+import type { ProductsDeps } from './deps.ts'
 import { productOf } from './products.ts'
 
 export interface GrantRequest extends SubjectRequest {
@@ -27,7 +28,7 @@ export interface GrantRequest extends SubjectRequest {
 
 /** For developers, of what they hold: `requireHeld`. Throws INVALID_DATA `invalid_grant`. */
 export async function addGrant(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   request: GrantRequest,
@@ -63,7 +64,7 @@ export async function addGrant(
 
 /** Gives what ended with it: what its holder had granted on by it alone, all the way. */
 export async function removeGrant(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   id: string,
@@ -82,7 +83,7 @@ export async function removeGrant(
 
 /** Newest first; for developers. */
 export function grantsOn(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<ProductsDeps, 'pool'>,
   call: TenantCall,
   { id }: Pick<Product, 'id'>,
   page: PageRequest,

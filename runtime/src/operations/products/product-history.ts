@@ -4,12 +4,12 @@ import { type Deployment, listDeployments } from '../../registry/deployments.ts'
 import { listMaterializations, type Materialization } from '../../registry/materializations.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import type { Product } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { isReader, UNTOLD } from './readable-product.ts'
 
 /** Why one of a version in service failed is told its readers alone. */
 export async function deploymentsOf(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   product: Product,
   page: PageRequest,
@@ -22,7 +22,7 @@ export async function deploymentsOf(
 
 /** `committed`: none of those that were made and not published. */
 export function epochsOf(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<ProductsDeps, 'pool'>,
   { id }: Pick<Product, 'id'>,
   page: PageRequest,
   only: 'committed' | null,

@@ -11,7 +11,7 @@ import { type LoadedTypes, productNotices, raisedColumns } from '../../registry/
 import type { Queryable } from '../../registry/sql.ts'
 import { toldDrifts } from '../../registry/store-comparisons.ts'
 import type { ProductVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 
 export const NOTICE_KINDS = [
   'judged_before_influence',
@@ -37,7 +37,7 @@ export interface ProductNotice {
 
 /** None of a product without a version in service. */
 export async function noticesOf(
-  platform: Pick<Platform, 'pool' | 'plugins'>,
+  platform: Pick<ProductsDeps, 'pool' | 'plugins'>,
   product: Product,
   live: Pick<ProductVersion<ManifestSet>, 'digest' | 'judgedBy' | 'normalised'> | null,
 ): Promise<readonly ProductNotice[]> {
@@ -68,7 +68,7 @@ export async function noticesOf(
 
 /** By product: kinds of what there is to tell of the versions in service. */
 export async function listedNotices(
-  { pool, plugins }: Pick<Platform, 'pool' | 'plugins'>,
+  { pool, plugins }: Pick<ProductsDeps, 'pool' | 'plugins'>,
   tenant: string,
 ): Promise<(product: Pick<Product, 'id' | 'currentVersion'>) => readonly NoticeKind[]> {
   const own = Map.groupBy(await productNotices(pool, tenant, loadedTypes(plugins)), ({ productId }) => productId)
@@ -88,7 +88,7 @@ async function bucketNotices(db: Queryable, tenant: string): Promise<readonly Pr
 }
 
 /** What the plugins of this runtime are for. */
-export function loadedTypes(plugins: Platform['plugins']): LoadedTypes {
+export function loadedTypes(plugins: ProductsDeps['plugins']): LoadedTypes {
   return { serving: plugins.servingTypes().map(({ type }) => type), connectors: plugins.connectorTypes() }
 }
 
@@ -112,7 +112,7 @@ const CONNECTOR_MISSING =
 
 /** Of a version whose plugins were there when it was deployed, and are not any more. */
 async function pluginNotices(
-  { pool, plugins }: Pick<Platform, 'pool' | 'plugins'>,
+  { pool, plugins }: Pick<ProductsDeps, 'pool' | 'plugins'>,
   { tenant }: Product,
   { serving, inputs }: ManifestSet,
 ): Promise<readonly ProductNotice[]> {
@@ -167,7 +167,7 @@ export async function tellNotices({
   pool,
   plugins,
   logger,
-}: Pick<Platform, 'pool' | 'plugins' | 'logger'>): Promise<void> {
+}: Pick<ProductsDeps, 'pool' | 'plugins' | 'logger'>): Promise<void> {
   const notices = await productNotices(pool, null, loadedTypes(plugins))
   for (const [told, message] of TOLD) {
     const own = notices.filter(({ kind }) => kind === told)

@@ -5,7 +5,7 @@ import type { Page, PageRequest } from '../../registry/paging.ts'
 import { listProducts, type Product, type ProductFilter } from '../../registry/products.ts'
 import { type Scheduled, scheduledOf } from '../../registry/schedules.ts'
 import type { Queryable } from '../../registry/sql.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 
 /** @param newest for who may know how old the rows are; null: nobody who may, or there are none */
 export async function productSchedule(
@@ -25,7 +25,7 @@ export interface ScheduledProduct {
 
 /** Newest first, without how old their rows are. */
 export async function scheduledProducts(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<ProductsDeps, 'pool'>,
   tenant: string,
   page: PageRequest,
   filter: ProductFilter,

@@ -28,9 +28,10 @@ import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { reserveRoom } from '../../registry/tenants.ts'
 import { saveDraft } from '../../registry/versions.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
 import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
 import { findByReference } from '../served/served-products.ts'
+import type { ProductsDeps } from './deps.ts'
 import { type RightOne, settleOutdated } from './outdated-registry.ts'
 import { checksInService } from './shared-checks.ts'
 
@@ -42,7 +43,7 @@ export interface NewProductRequest {
 }
 
 export async function registerProduct(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   request: NewProductRequest,
   keep: Keep<Product>,
@@ -67,7 +68,7 @@ export async function registerProduct(
 
 /** Changes what the product says of itself; the manifests of the next deployment say it anew. */
 export async function changeProduct(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   change: Pick<ProductChange, 'description' | 'archetype'>,
@@ -94,14 +95,14 @@ function checkName(name: string, what: 'name' | 'namespace'): void {
 }
 
 /** No preview: what is done with one is done by its product. Throws `product_not_found`, CONFLICT `ambiguous_product`. */
-export async function productOf(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+export async function productOf(platform: ProductsDeps, call: TenantCall, reference: string): Promise<Product> {
   const product = await productOrPreview(platform, call, reference)
   if (product.previewOf !== null) throw productHidden()
   return product
 }
 
 /** As `productOf`, for what is told of a product: of a preview to those for whom there are previews. */
-export async function productOrPreview(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+export async function productOrPreview(platform: ProductsDeps, call: TenantCall, reference: string): Promise<Product> {
   const product = await unambiguous(call, findByReference(platform.pool, call.tenant, reference))
   if (!isInScope(call.principal, product.id)) throw productHidden()
   if (product.previewOf !== null && !seesPreviews(call.principal)) throw productHidden()
@@ -110,7 +111,7 @@ export async function productOrPreview(platform: Platform, call: TenantCall, ref
 
 /** The product, or what it would be registered as, with what stands against that. */
 export async function productToBe(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
 ): Promise<{ readonly product: Product; readonly found: readonly SluiceError[] }> {
@@ -158,7 +159,7 @@ export type AcceptedManifests = Extract<ParsedManifests, { ok: true }>
 
 /** Keeps the draft, or answers every problem of all six files at once. */
 export async function uploadManifests(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   texts: Readonly<Partial<Record<string, string>>>,
@@ -187,7 +188,7 @@ export async function uploadManifests(
 
 /** @param known of manifests that were read before: with these checks of other products, and what sources have */
 export async function parseTexts(
-  platform: Platform,
+  platform: ProductsDeps,
   product: Product,
   texts: Readonly<Partial<Record<string, string>>>,
   known: Pick<ManifestContext, 'connections' | 'sharedChecks'> = {},
@@ -219,7 +220,7 @@ export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>
 
 /** Queues a materialization from what the lake has of the inputs. Throws CONFLICT `not_deployed`, `product_paused`, `product_being_deleted`. */
 export async function requestMaterialization(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   keep: Keep<Run>,
@@ -246,7 +247,7 @@ export function notDeployed(): SluiceError {
 
 /** Ends a pause, and queues what was left out. Throws CONFLICT `product_not_paused`, `registry_outdated`, `product_being_deleted`. */
 export async function resumeProduct(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   right: RightOne | undefined,
@@ -284,7 +285,7 @@ async function queueMaterialization(tx: Transaction, call: TenantCall, product: 
 
 /** The inputs' connections by name; throws where one is not the tenant's. */
 export async function connectionsOf(
-  platform: Platform,
+  platform: ProductsDeps,
   tenant: string,
   manifests: ManifestSet,
 ): Promise<ReadonlyMap<string, Connection>> {
@@ -295,7 +296,11 @@ export async function connectionsOf(
   return new Map(entries.flatMap(([name, connection]) => (connection ? [[name, connection] as const] : [])))
 }
 
-export async function inputsAreInLake(platform: Platform, tenant: string, manifests: ManifestSet): Promise<boolean> {
+export async function inputsAreInLake(
+  platform: ProductsDeps,
+  tenant: string,
+  manifests: ManifestSet,
+): Promise<boolean> {
   for (const input of manifests.inputs) {
     const summary = await summaryInLake(platform, tenant, input)
     if (summary === null || lacksValues(summary, manifests, input)) return false
@@ -305,7 +310,7 @@ export async function inputsAreInLake(platform: Platform, tenant: string, manife
 
 /** Inputs that the next sync reads whole: their tables were read when no product used all of these columns. */
 export async function inputsLackingValues(
-  platform: Platform,
+  platform: ProductsDeps,
   tenant: string,
   manifests: ManifestSet,
 ): Promise<readonly Input[]> {
@@ -318,7 +323,7 @@ export async function inputsLackingValues(
 }
 
 /** What the raw table's newest snapshot says of itself; null where it was never read from where the connection leads. */
-async function summaryInLake(platform: Platform, tenant: string, input: Input): Promise<Scan['summary'] | null> {
+async function summaryInLake(platform: ProductsDeps, tenant: string, input: Input): Promise<Scan['summary'] | null> {
   const table = await platform.lake.load(rawTable(tenant, input.connection, input.table))
   if (table?.snapshotId == null) return null
   const connection = await findConnectionByName(platform.pool, tenant, input.connection)

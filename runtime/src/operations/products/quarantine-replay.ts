@@ -12,8 +12,9 @@ import { type RowChoice, removeQuarantined, tablesOfRows } from '../../registry/
 import { enqueueRun, queuedRunLike, type Run } from '../../registry/runs.ts'
 import { connectionOf } from '../connections/connections.ts'
 import { rawTableForbidden } from '../connections/quarantine.ts'
-import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, requireDeveloper } from '../platform.ts'
 import { mayReadRaw, rawReader } from '../rights/raw-rights.ts'
+import type { ProductsDeps } from './deps.ts'
 import { ingestedTables } from './ingested-tables.ts'
 import { readersOf } from './input-reads.ts'
 
@@ -29,7 +30,7 @@ export interface WantedReplay extends RowChoice {
  * table that no product reads, or none that the caller knows of, and `quarantined_row_not_found`.
  */
 export async function replayQuarantine(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   { table, ids, limit }: WantedReplay,
@@ -60,7 +61,7 @@ export async function replayQuarantine(
  * PERMISSION `raw_table_forbidden` and INVALID_DATA `quarantined_row_not_found`.
  */
 export async function discardQuarantine(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   { table, ids }: { readonly table: string; readonly ids: readonly string[] | null },
@@ -87,7 +88,7 @@ export async function discardQuarantine(
 
 /** A row that the caller may not read is as one that is not there. */
 async function tablesNamed(
-  platform: Platform,
+  platform: ProductsDeps,
   { principal, tenant }: TenantCall,
   { id }: Connection,
   { ids, table }: { readonly ids: readonly string[]; readonly table: string | null },
@@ -100,7 +101,11 @@ async function tablesNamed(
   return tables
 }
 
-async function requireReplayable(platform: Platform, connection: Connection, tables: readonly string[]): Promise<void> {
+async function requireReplayable(
+  platform: ProductsDeps,
+  connection: Connection,
+  tables: readonly string[],
+): Promise<void> {
   const products = await readersOf(platform.pool, connection)
   const inputs = products.flatMap(({ manifests }) => manifests.inputs)
   const read = tablesOf(inputs.filter((input) => input.connection === connection.name))

@@ -2,13 +2,13 @@
 import { isSluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { Product } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
 import { readsSources } from '../rights/grant-rights.ts'
 import { accessTo } from '../served/served-product.ts'
+import type { ProductsDeps } from './deps.ts'
 import { productOrPreview } from './products.ts'
 
 /** For its readers, and for developers who may read every table that it is made of. Throws PERMISSION `product_forbidden`. */
-export async function requireReader(platform: Platform, call: TenantCall, product: Product): Promise<void> {
+export async function requireReader(platform: ProductsDeps, call: TenantCall, product: Product): Promise<void> {
   const served = await platform.served.find(call.tenant, product.id)
   try {
     accessTo(served, call.principal, platform.rules, () => true)
@@ -17,7 +17,7 @@ export async function requireReader(platform: Platform, call: TenantCall, produc
   }
 }
 
-export async function isReader(platform: Platform, call: TenantCall, product: Product): Promise<boolean> {
+export async function isReader(platform: ProductsDeps, call: TenantCall, product: Product): Promise<boolean> {
   try {
     await requireReader(platform, call, product)
     return true
@@ -28,7 +28,7 @@ export async function isReader(platform: Platform, call: TenantCall, product: Pr
 }
 
 /** The product, for its readers: `requireReader`. Throws `product_not_found` too. */
-export async function readableProduct(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+export async function readableProduct(platform: ProductsDeps, call: TenantCall, reference: string): Promise<Product> {
   const product = await productOrPreview(platform, call, reference)
   await requireReader(platform, call, product)
   return product
@@ -42,7 +42,7 @@ export const UNTOLD = {
 } as const
 
 /** `isReader` of many products by their ids: each is looked at once. Of one that is gone, administrators alone are told. */
-export function productReader(platform: Platform, call: TenantCall): (productId: string) => Promise<boolean> {
+export function productReader(platform: ProductsDeps, call: TenantCall): (productId: string) => Promise<boolean> {
   const known = new Map<string, Promise<boolean>>()
   const load = async (id: string): Promise<boolean> => {
     try {
@@ -61,7 +61,12 @@ export function productReader(platform: Platform, call: TenantCall): (productId:
 }
 
 /** Whether the caller is told of what happened to that product. Of one that is gone, everybody hears that it is. */
-export async function hearsOf(platform: Platform, call: TenantCall, productId: string, type: string): Promise<boolean> {
+export async function hearsOf(
+  platform: ProductsDeps,
+  call: TenantCall,
+  productId: string,
+  type: string,
+): Promise<boolean> {
   try {
     return await isReader(platform, call, await productOrPreview(platform, call, productId))
   } catch (error) {

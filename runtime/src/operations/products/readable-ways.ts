@@ -3,8 +3,8 @@ import { isSluiceError, type KeyTemplate, parseKeyTemplate, SluiceError } from '
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { findVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { accessTo, type ReadAccess, type ServedProduct, servedTarget } from '../served/served-product.ts'
+import type { ProductsDeps } from './deps.ts'
 import { type DescribedProduct, describe } from './product-schema.ts'
 import { productOf } from './products.ts'
 import { type Readings, readingsOf } from './readings.ts'
@@ -24,7 +24,7 @@ export interface ReadableWays {
  * By the version in service, whether its rows are there yet or not. For whoever may read them: a public product has readers without a group, too. Throws as the reads of the product do: `product_not_found`,
  * PERMISSION `product_forbidden`; and CONFLICT `not_deployed`.
  */
-export async function readableWays(platform: Platform, call: TenantCall, reference: string): Promise<ReadableWays> {
+export async function readableWays(platform: ProductsDeps, call: TenantCall, reference: string): Promise<ReadableWays> {
   const product = await productOf(platform, call, reference)
   const served = await platform.served.find(call.tenant, product.id)
   const access = accessTo(served, call.principal, platform.rules, (variant) => served.variants.has(variant))

@@ -20,7 +20,8 @@ import { deleteProduct, findProduct, type Product } from '../../registry/product
 import { keepLostClasses, lockClasses } from '../../registry/raw-classes.ts'
 import { SCHEDULE_JOB } from '../../registry/schedule-job.ts'
 import type { Transaction } from '../../registry/sql.ts'
-import { audited, notFound, type Platform, requireAdmin, requireDeveloper } from '../platform.ts'
+import { audited, notFound, requireAdmin, requireDeveloper } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { productOf } from './products.ts'
 
 /** Writers are told within seconds that they are to stop; a copy that is there again after that is told of. */
@@ -33,7 +34,7 @@ const WRITERS_MS = 20_000
  * `product_not_found`, also where another deletion was done first.
  */
 export async function removeProduct(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   reference: string,
   abandon: readonly string[],
@@ -62,7 +63,7 @@ export async function removeProduct(
  */
 async function decideDeletion(
   tx: Transaction,
-  { plugins }: Platform,
+  { plugins }: ProductsDeps,
   product: Product,
   abandon: readonly string[],
 ): Promise<{ readonly mark: DeletionMark; readonly abandoned: readonly string[] }> {
@@ -87,7 +88,7 @@ export async function stopWriters(tx: Transaction, { id, tenant }: Pick<Product,
  * CONFIG `store_missing` where the plugin of a store that has rows of it is not loaded.
  */
 export async function dropPreview(
-  platform: Platform,
+  platform: ProductsDeps,
   { tenant, id }: Pick<Product, 'tenant' | 'id'>,
   faultPoint: FaultPoint,
   signal: AbortSignal,
@@ -116,7 +117,7 @@ export async function dropPreview(
 }
 
 /** Those that an attempt before may have taken out of the catalog already. */
-async function tablesEver({ pool }: Platform, { id, tenant, domain, name }: Product): Promise<readonly TableRef[]> {
+async function tablesEver({ pool }: ProductsDeps, { id, tenant, domain, name }: Product): Promise<readonly TableRef[]> {
   const variants = [...(await variantsEver(pool, id)), QUARANTINE.slice(2)]
   return variants.map((variant) => lakeTable(tenant, domain, name, variant))
 }
@@ -136,7 +137,7 @@ async function requireUnused(tx: Transaction, product: Product): Promise<void> {
 }
 
 async function dropProduct(
-  platform: Platform,
+  platform: ProductsDeps,
   call: TenantCall,
   product: Product,
   abandoned: readonly string[],
@@ -161,7 +162,7 @@ async function dropProduct(
 }
 
 /** Gives the tables of the lake that are left, whose pointers go with the product's row. */
-async function dropCopies(platform: Platform, product: Product): Promise<readonly TableRef[]> {
+async function dropCopies(platform: ProductsDeps, product: Product): Promise<readonly TableRef[]> {
   await dropAllCopies(product, platform)
   // Twins of grants that are no more, too: a product of the same name would go on with their history.
   return tablesOfProduct(product, platform.lake)

@@ -3,13 +3,13 @@
 import type { CloudEvent } from '../../events/envelope.ts'
 import type { TenantCall } from '../../flow.ts'
 import { findEpoch } from '../../registry/materializations.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { type KeptQuality, seesCheck, seesEverything, shownQuality, sightOf } from './visible-quality.ts'
 
 const OF_CHECKS: ReadonlySet<string> = new Set(['sluice.materialization.committed', 'sluice.quality.checked'])
 
 /** Of a product that the caller may read: without what came of checks whose columns he may not see. */
-export async function seenEvent(platform: Platform, call: TenantCall, event: CloudEvent): Promise<CloudEvent> {
+export async function seenEvent(platform: ProductsDeps, call: TenantCall, event: CloudEvent): Promise<CloudEvent> {
   const { type, subject, data } = event
   const { epoch } = data
   if (call.principal.isAdmin || subject === undefined || !OF_CHECKS.has(type) || typeof epoch !== 'number') return event

@@ -5,11 +5,11 @@ import { latestEpoch } from '../../registry/materializations.ts'
 import { isPreviewOver, previewOf } from '../../registry/previews.ts'
 import type { Product } from '../../registry/products.ts'
 import { findVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { isReader } from './readable-product.ts'
 
 /** `ending`: it is served no longer, and its rows are being removed. */
-export async function shownPreview(platform: Platform, call: TenantCall, product: Product) {
+export async function shownPreview(platform: ProductsDeps, call: TenantCall, product: Product) {
   const { pool } = platform
   const preview = seesPreviews(call.principal) ? await previewOf(pool, product.id) : null
   const version = preview?.currentVersion == null ? null : await findVersion(pool, preview.id, preview.currentVersion)

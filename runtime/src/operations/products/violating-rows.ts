@@ -8,8 +8,8 @@ import { findProduct, type Product } from '../../registry/products.ts'
 import type { Run } from '../../registry/runs.ts'
 import { findVersion } from '../../registry/versions.ts'
 import { type ViolatingRows, violatingRowsOf } from '../../registry/violating-rows.ts'
-import type { Platform } from '../platform.ts'
 import { asMadeBy } from '../served/served-products.ts'
+import type { ProductsDeps } from './deps.ts'
 import { isReader } from './readable-product.ts'
 import { type KeptQuality, type Sight, seesCheck, shownQuality, sightOf } from './visible-quality.ts'
 
@@ -23,7 +23,7 @@ export type RowsOf = (materialization: Materialization) => ReadonlyMap<string, S
  * hidden from him since.
  */
 export async function visibleRows(
-  platform: Platform,
+  platform: ProductsDeps,
   { tenant }: TenantCall,
   product: Pick<Product, 'id' | 'currentVersion'>,
   sight: Sight,
@@ -74,7 +74,11 @@ export interface FailedCheck {
 }
 
 /** Of all products that the run has made or tried to make, and that the caller may know it of. */
-export async function failedChecks(platform: Platform, call: TenantCall, run: Run): Promise<readonly FailedCheck[]> {
+export async function failedChecks(
+  platform: ProductsDeps,
+  call: TenantCall,
+  run: Run,
+): Promise<readonly FailedCheck[]> {
   const failed: FailedCheck[] = []
   for (const materialization of await materializationsOfRun(platform.pool, call.tenant, run.id)) {
     const { checks = [] } = (materialization.quality ?? {}) as Partial<KeptQuality>

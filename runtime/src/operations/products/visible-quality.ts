@@ -19,9 +19,9 @@ import { blockingColumns } from '../../registry/raised-classes.ts'
 import { rawClasses } from '../../registry/raw-classes.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { deployedVersions, findVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { OnceEach } from '../rights/once-each.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
+import type { ProductsDeps } from './deps.ts'
 
 /** What somebody may see of a product, and of the raw columns that it is made of. */
 export interface Sight {
@@ -126,7 +126,7 @@ export function blockedText(sight: Sight, kept: Pick<KeptQuality, 'checks'> | un
 type Reader = Pick<TenantCall, 'tenant' | 'principal'>
 
 /** By the caller's grants on the product; who may read all tables that it is made of sees everything anyway. */
-export async function sightOf(platform: Platform, call: Reader, productId: string): Promise<Sight> {
+export async function sightOf(platform: ProductsDeps, call: Reader, productId: string): Promise<Sight> {
   const hidden = await hiddenRawColumns(platform.pool, call.tenant, platform.rules)
   const sight = await grantedSight(platform, call, productId, hidden)
   const isAll = sight.clear === 'all' || (await mayReadInputs(platform, call, productId))
@@ -135,7 +135,7 @@ export async function sightOf(platform: Platform, call: Reader, productId: strin
 
 /** By the grants on the product alone. */
 export async function grantedSight(
-  platform: Platform,
+  platform: ProductsDeps,
   call: Reader,
   productId: string,
   hidden: Sight['hidden'],
@@ -152,7 +152,7 @@ export async function grantedSight(
  * shown all of it in clear.
  */
 export async function mayReadInputs(
-  platform: Platform,
+  platform: ProductsDeps,
   call: Reader,
   id: string,
   looked: OnceEach<boolean> = new OnceEach(),
@@ -161,7 +161,7 @@ export async function mayReadInputs(
 }
 
 async function readsInputsOf(
-  platform: Platform,
+  platform: ProductsDeps,
   call: Reader,
   id: string,
   looked: OnceEach<boolean>,
@@ -176,7 +176,7 @@ async function readsInputsOf(
 
 /** Whether a member of the tenant may read each of these inputs in clear. */
 export async function readsAll(
-  platform: Platform,
+  platform: ProductsDeps,
   call: Reader,
   inputs: readonly Pick<Input, 'connection' | 'table'>[],
   looked: OnceEach<boolean> = new OnceEach(),
@@ -198,7 +198,7 @@ export async function readsAll(
 }
 
 async function seesProduct(
-  platform: Platform,
+  platform: ProductsDeps,
   call: Reader,
   { domain, name }: { readonly domain: string; readonly name: string },
   looked: OnceEach<boolean>,

@@ -5,14 +5,14 @@
 import { foldName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import { restOnTheSame } from '../../registry/rests-on.ts'
-import type { Platform } from '../platform.ts'
 import { accessOrNull, epochNotReached, notConsistent, type ServedProduct } from '../served/served-product.ts'
 import type { QueryRequest, StatementCall, Visible } from './asked-query.ts'
+import type { QueriesDeps } from './deps.ts'
 import { requireStillHeld } from './held-rights.ts'
 import type { NamedTables } from './named-tables.ts'
 
 export class AwaitedProducts {
-  readonly #platform: Platform
+  readonly #platform: QueriesDeps
   readonly #call: StatementCall
   readonly #request: QueryRequest
   readonly #names: NamedTables
@@ -20,7 +20,7 @@ export class AwaitedProducts {
   readonly #endsAtMs: number
 
   constructor(
-    platform: Platform,
+    platform: QueriesDeps,
     call: StatementCall,
     asked: { readonly request: QueryRequest; readonly names: NamedTables; readonly endsAtMs: number },
   ) {

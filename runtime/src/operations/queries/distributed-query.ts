@@ -3,8 +3,8 @@
 import { type ColumnLineage, type EngineLimits, type EngineRun, quoteName } from '@sluice/engine'
 import type { DistributedCompute, VisibleRelation } from '../../compute/distributed.ts'
 import { arrivingName } from '../../compute/query-result.ts'
-import type { Platform } from '../platform.ts'
 import { type AskedQuery, parametersOf, type StatementCall, type Visible } from './asked-query.ts'
+import type { QueriesDeps } from './deps.ts'
 
 const ARRIVING = 'arriving'
 
@@ -13,7 +13,7 @@ const REASON_MS = 20_000
 
 /** Throws as `DistributedCompute.query` and `Engine.run` do, and before anything is asked QUOTA `cpu_time_spent`. */
 export async function distributedRun(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   asked: AskedQuery,
   compute: DistributedCompute,
@@ -75,7 +75,7 @@ const INSPECTION: EngineLimits = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20
  * understands the text. Empty where it does not, or where nothing is masked.
  */
 async function lineageOf(
-  { engine }: Platform,
+  { engine }: QueriesDeps,
   call: StatementCall,
   { request, visible }: AskedQuery,
 ): Promise<readonly ColumnLineage[]> {

@@ -9,8 +9,8 @@ import { PASSWORD_ISSUER } from '../../policy/identity.ts'
 import { presentedKey } from '../../registry/application-keys.ts'
 import { goodPasswords } from '../../registry/service-passwords.ts'
 import { findTenant } from '../../registry/tenants.ts'
-import type { Platform } from '../platform.ts'
 import type { StatementCall, Visible } from './asked-query.ts'
+import type { QueriesDeps } from './deps.ts'
 
 const EVERY_MS = 2_000
 /** Behind the statement's own time there is nothing left to end. */
@@ -25,13 +25,13 @@ export interface HeldFor {
 }
 
 /** For what was begun a while ago, before it is answered. Throws PERMISSION `right_ended`. */
-export async function requireStillHeld(platform: Pick<Platform, 'pool'>, call: StatementCall): Promise<void> {
+export async function requireStillHeld(platform: Pick<QueriesDeps, 'pool'>, call: StatementCall): Promise<void> {
   const why = await reasonToEnd(platform, call, [])
   if (why !== null) throw rightEnded(why)
 }
 
 export class HeldRights {
-  readonly #platform: Pick<Platform, 'pool'>
+  readonly #platform: Pick<QueriesDeps, 'pool'>
   readonly #call: StatementCall
   readonly #held: HeldFor
   readonly #ended = new AbortController()
@@ -39,7 +39,7 @@ export class HeldRights {
   #timer: NodeJS.Timeout | undefined
   #isReleased = false
 
-  constructor(platform: Pick<Platform, 'pool'>, call: StatementCall, held: HeldFor) {
+  constructor(platform: Pick<QueriesDeps, 'pool'>, call: StatementCall, held: HeldFor) {
     this.#platform = platform
     this.#call = call
     this.#held = held
@@ -110,7 +110,7 @@ export class HeldRights {
 }
 
 async function reasonToEnd(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<QueriesDeps, 'pool'>,
   { principal, tenant }: StatementCall,
   tables: HeldFor['tables'],
 ): Promise<string | null> {
@@ -133,7 +133,7 @@ async function reasonToEnd(
 
 /** It is there, and its maker has no less than when the statement began. */
 async function isKeyGood(
-  pool: Platform['pool'],
+  pool: QueriesDeps['pool'],
   { subject, groups, claimedClearance: begun }: StatementCall['principal'],
 ): Promise<boolean> {
   const key = await presentedKey(pool, subject)

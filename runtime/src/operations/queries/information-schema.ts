@@ -13,10 +13,10 @@ import { rawDomain, rawTable } from '../../materializer/inputs.ts'
 import { lakeTable } from '../../materializer/variants.ts'
 import { everyConnection, isOfSource } from '../../registry/connections.ts'
 import { deployedProducts } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
 import { rawReader } from '../rights/raw-rights.ts'
 import { accessOrNull, notMaterialized, type ReadAccess } from '../served/served-product.ts'
 import { readsSandbox, type StatementCall } from './asked-query.ts'
+import type { QueriesDeps } from './deps.ts'
 import type { ShownTables } from './shown-tables.ts'
 
 export interface Described {
@@ -34,7 +34,7 @@ const AT_ONCE = 8
 const snapshots = new LRUCache<string, Snapshot>({ max: 5_000 })
 
 /** All that the caller may read now, as he may read it, in the order of the names. */
-export async function describedTables(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
+export async function describedTables(platform: QueriesDeps, call: StatementCall): Promise<readonly Described[]> {
   const found = [
     ...(await products(platform, call)),
     ...(await sandbox(platform, call)),
@@ -45,7 +45,7 @@ export async function describedTables(platform: Platform, call: StatementCall): 
 
 /** Tables of the engine that hold the descriptions. Throws `table_not_found` or `not_materialized` where what is to be shown is not there. */
 export async function descriptionsFor(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   sql: string,
   shown: ShownTables | null,
@@ -67,7 +67,7 @@ function byName(left: Described, right: Described): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-async function products(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
+async function products(platform: QueriesDeps, call: StatementCall): Promise<readonly Described[]> {
   const deployed = await deployedProducts(platform.pool, call.tenant)
   return await someAtOnce(deployed, async ({ id }) => {
     const product = await platform.served.find(call.tenant, id)
@@ -84,7 +84,7 @@ async function products(platform: Platform, call: StatementCall): Promise<readon
 const isMasked = ({ masks }: ReadAccess, maskedColumns: readonly string[]): boolean =>
   masks.every(({ column }) => maskedColumns.includes(column))
 
-async function sandbox(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
+async function sandbox(platform: QueriesDeps, call: StatementCall): Promise<readonly Described[]> {
   if (!readsSandbox(call.principal)) return []
   return await someAtOnce(await platform.lake.tables(call.tenant, SANDBOX), async (ref) => {
     const scan = await platform.lake.scan(ref, {}, call.signal)
@@ -92,7 +92,7 @@ async function sandbox(platform: Platform, call: StatementCall): Promise<readonl
   })
 }
 
-async function rawTables(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
+async function rawTables(platform: QueriesDeps, call: StatementCall): Promise<readonly Described[]> {
   const mayRead = rawReader(platform, call.principal, call.tenant)
   const found: Described[] = []
   for await (const connection of everyConnection(platform.pool, call.tenant)) {
@@ -112,7 +112,7 @@ async function rawTables(platform: Platform, call: StatementCall): Promise<reado
 }
 
 async function snapshotOf(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   ref: TableRef,
   snapshotId: string,

@@ -3,9 +3,9 @@
 import { checkText, type EngineLimits, type EngineRun, foldName, type ResultColumn } from '@sluice/engine'
 import { isSluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../platform.ts'
 import { type AskedQuery, parametersOf, type QueryRequest, type StatementCall, type Visible } from './asked-query.ts'
 import { AwaitedProducts, isConsistent } from './awaited-products.ts'
+import type { QueriesDeps } from './deps.ts'
 import { distributedRun } from './distributed-query.ts'
 import { HeldRights } from './held-rights.ts'
 import { descriptionsFor } from './information-schema.ts'
@@ -36,7 +36,7 @@ const MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
 const QUERY_THREADS = 2
 
 export function runQuery(
-  platform: Platform,
+  platform: QueriesDeps,
   call: TenantCall,
   given: QueryRequest,
   settle?: Settle,
@@ -59,7 +59,7 @@ export interface Shape {
  * read the same columns.
  */
 export async function describeQuery(
-  platform: Platform,
+  platform: QueriesDeps,
   call: TenantCall,
   given: QueryRequest,
   settle?: Settle,
@@ -91,7 +91,7 @@ export interface Running {
 }
 
 export async function runStatement(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   given: QueryRequest,
   { action, limits: most, settle, isShape = false }: Running,
@@ -125,14 +125,14 @@ export async function runStatement(
 interface Answering {
   readonly absent: Named['absent']
   /** Null: in the engine of this runtime. */
-  readonly distributedQueries: Platform['distributedQueries']
+  readonly distributedQueries: QueriesDeps['distributedQueries']
   readonly startedAtMs: number
   readonly isShape?: boolean
 }
 
 /** Runs the statement over the tables that its author may read, for as long as he may. */
 export async function answerOver(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   { request, visible, described, limits }: Omit<AskedQuery, 'kind'>,
   { absent, distributedQueries, startedAtMs, isShape = false }: Answering,
@@ -165,7 +165,7 @@ export async function answerOver(
   }
 }
 
-function limitsOf(platform: Platform, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
+function limitsOf(platform: QueriesDeps, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
   const { limits } = platform.config
   return {
     ...statementLimits(platform, timeoutMs),
@@ -175,7 +175,7 @@ function limitsOf(platform: Platform, { timeoutMs, format, limit }: QueryRequest
   }
 }
 
-function statementLimits({ config: { limits } }: Platform, timeoutMs: number | undefined): EngineLimits {
+function statementLimits({ config: { limits } }: QueriesDeps, timeoutMs: number | undefined): EngineLimits {
   return {
     memoryBytes: limits.query_memory_mb * 1024 * 1024,
     timeoutMs: Math.min(timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
@@ -184,7 +184,7 @@ function statementLimits({ config: { limits } }: Platform, timeoutMs: number | u
 }
 
 /** Of an answer that would be wrong without some of its rows, as JSON too, unless its first are asked for. */
-export function wholeLimits(platform: Platform, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
+export function wholeLimits(platform: QueriesDeps, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
   const { query_rows, export_rows } = platform.config.limits
   const most = exportLimits(format === 'json' ? query_rows : export_rows, limit)
   return { ...statementLimits(platform, timeoutMs), ...most }
@@ -196,7 +196,7 @@ function exportLimits(mostRows: number, limit: number | undefined) {
   return { maxRows: mostRows, wholeOrFailed: true, maxOutputBytes: MAX_EXPORT_BYTES }
 }
 
-function embeddedRun(platform: Platform, call: StatementCall, asked: AskedQuery) {
+function embeddedRun(platform: QueriesDeps, call: StatementCall, asked: AskedQuery) {
   const { request, visible, described, kind, limits } = asked
   return platform.engine.run(
     {

@@ -9,12 +9,12 @@ import { parseDuration } from '../../manifest/durations.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { findEpoch } from '../../registry/materializations.ts'
 import { findVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
 import { parseValue } from '../reads/parse-value.ts'
 import { findReadable } from '../reads/read-keys.ts'
 import { columnMasked } from '../reads/read-request.ts'
 import { accessOrNull, NO_PRODUCT, notMaterialized, type ServedProduct } from '../served/served-product.ts'
 import type { QueryFormat, QueryRequest, Visible } from './asked-query.ts'
+import type { QueriesDeps } from './deps.ts'
 import { NamedTables } from './named-tables.ts'
 import { answerOver, type QueryAnswer, wholeLimits } from './query.ts'
 import { type LabelKey, type LabelRow, labelColumns, labelTable } from './training-labels.ts'
@@ -57,7 +57,7 @@ export const MAX_FEATURES = 10
 export const MAX_KEY_COLUMNS = 10
 
 export async function runTrainingSet(
-  platform: Platform,
+  platform: QueriesDeps,
   call: TenantCall,
   asked: AskedTrainingSet,
 ): Promise<QueryAnswer> {
@@ -96,7 +96,7 @@ interface Relations {
 }
 
 /** The labels as they are now; features as they were known. */
-async function relationsOf(platform: Platform, call: TenantCall, asked: AskedTrainingSet): Promise<Relations> {
+async function relationsOf(platform: QueriesDeps, call: TenantCall, asked: AskedTrainingSet): Promise<Relations> {
   const past = asked.known_by === undefined ? '' : `@${parseValue(asked.known_by, 'timestamptz', 'known_by')}`
   const wanted = [
     ...(isSent(asked.labels) ? [] : [{ product: await readable(platform, call, asked.labels.product), past: '' }]),
@@ -123,7 +123,7 @@ async function relationsOf(platform: Platform, call: TenantCall, asked: AskedTra
 }
 
 /** What may not be read is answered like what is not there. */
-async function readable(platform: Platform, call: TenantCall, reference: string): Promise<ServedProduct> {
+async function readable(platform: QueriesDeps, call: TenantCall, reference: string): Promise<ServedProduct> {
   const none = () =>
     new SluiceError('INVALID_DATA', NO_PRODUCT.message, { ...NO_PRODUCT, details: { product: reference } })
   const find: Parameters<typeof findReadable>[2]['find'] = (...by) => platform.served.find(...by)
@@ -135,7 +135,7 @@ async function readable(platform: Platform, call: TenantCall, reference: string)
 }
 
 /** The key of the version that made the rows, where the reader is shown it as it is; else every column. */
-async function orderOf(platform: Platform, product: ServedProduct, { table, maskedColumns, made }: Visible) {
+async function orderOf(platform: QueriesDeps, product: ServedProduct, { table, maskedColumns, made }: Visible) {
   const columns = table.columns.map(({ name }) => name)
   const epoch = made === undefined ? null : await findEpoch(platform.pool, product.id, made.epoch)
   const version = epoch === null ? null : await findVersion<ManifestSet>(platform.pool, product.id, epoch.version)

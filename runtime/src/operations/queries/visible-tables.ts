@@ -19,7 +19,7 @@ import {
 } from '../../registry/materializations.ts'
 import { ownName, type Rests, restsOf } from '../../registry/rests-on.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited, type Platform } from '../platform.ts'
+import { audited } from '../platform.ts'
 import { type KeptQuality, seesAside, sightOf } from '../products/visible-quality.ts'
 import { parseValue } from '../reads/parse-value.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
@@ -34,6 +34,7 @@ import {
 } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
 import { readsSandbox, type StatementCall, type Visible } from './asked-query.ts'
+import type { QueriesDeps } from './deps.ts'
 import { isPermitted } from './held-rights.ts'
 import type { NamedTables } from './named-tables.ts'
 import { pastsNamed, versionOfTag } from './past-names.ts'
@@ -52,7 +53,7 @@ export interface Named {
 }
 
 /** What the statement may refer to and its author may read; nothing else exists for it. */
-export async function visibleTables(platform: Platform, call: StatementCall, looking: Looking): Promise<Named> {
+export async function visibleTables(platform: QueriesDeps, call: StatementCall, looking: Looking): Promise<Named> {
   const { names, asOf } = looking
   const absent = new Map<string, SluiceError>()
   const products = await platform.served.named(call.tenant, names.products)
@@ -85,7 +86,7 @@ function notMadeThen(product: ServedProduct): SluiceError {
 }
 
 function recordRead(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   { action }: Looking,
@@ -94,7 +95,7 @@ function recordRead(
 }
 
 async function productTable(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
@@ -129,7 +130,7 @@ interface OwnTable {
 }
 
 function newestTable(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
@@ -147,7 +148,7 @@ function newestTable(
 
 /** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
 async function pastTable(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   asOf: string,
@@ -167,7 +168,7 @@ async function pastTable(
 
 /** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */
 async function accessUnder(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   version: string,
@@ -180,7 +181,7 @@ async function accessUnder(
 
 /** Pasts that the statement itself names, each a relation beside the product's own. */
 async function pastTables(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
@@ -197,7 +198,7 @@ async function pastTables(
 }
 
 async function visibleTable<Seen extends Pick<Visible, 'snapshotId' | 'maskedColumns'>>(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   ref: TableRef,
   name: readonly string[],
@@ -209,7 +210,7 @@ async function visibleTable<Seen extends Pick<Visible, 'snapshotId' | 'maskedCol
 
 /** Rows that checks put aside, for those who may read the product. */
 async function quarantineTable(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
@@ -232,7 +233,7 @@ async function quarantineTable(
 
 /** Null where the reader may see nothing of what that version made. */
 async function masksUnder(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
   version: string | undefined,
@@ -253,7 +254,7 @@ function stalePast(): SluiceError {
   })
 }
 
-async function epochAt(platform: Platform, product: ServedProduct, asOf: string): Promise<Materialization | null> {
+async function epochAt(platform: QueriesDeps, product: ServedProduct, asOf: string): Promise<Materialization | null> {
   if (product.variants.size === 0) return null
   if (/^\d{1,19}$/.test(asOf)) {
     const epoch = await epochOfSnapshot(platform.pool, product.id, asOf)
@@ -279,7 +280,7 @@ function noSuchPast(): SluiceError {
 
 /** `sandbox.<table>`, for the tenant's members. A time of `as_of` holds for them, too. */
 async function sandboxTables(
-  platform: Platform,
+  platform: QueriesDeps,
   call: StatementCall,
   names: NamedTables,
   asOf: string | undefined,
@@ -308,7 +309,7 @@ async function sandboxTables(
 }
 
 /** `raw_<connection>.<table>`, for those who may read it. */
-async function rawTables(platform: Platform, call: StatementCall, names: NamedTables): Promise<readonly Visible[]> {
+async function rawTables(platform: QueriesDeps, call: StatementCall, names: NamedTables): Promise<readonly Visible[]> {
   const connections = names.schemas.flatMap((schema) => connectionOf(schema) ?? [])
   if (connections.length === 0) return []
   const visible: Visible[] = []

@@ -18,8 +18,9 @@ import { type GrantSubject, type ProductGrant, productGrants, type RawTableGrant
 import type { Product } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { deployedVersions, findVersion } from '../../registry/versions.ts'
-import { audited, type Platform } from '../platform.ts'
+import { audited } from '../platform.ts'
 import { classificationOf } from '../served/upstream-access.ts'
+import type { RightsDeps } from './deps.ts'
 import { OnceEach } from './once-each.ts'
 import { rawBasis } from './raw-rights.ts'
 import { type InputSource, inputSources } from './sources-below.ts'
@@ -35,7 +36,7 @@ export interface WantedGrant {
  * they read in the raw tables of all its sources anyway. Gives the grants that this right is of; none: it is the caller's own.
  */
 export async function requireHeld(
-  platform: Platform,
+  platform: RightsDeps,
   call: TenantCall,
   product: Product,
   subject: GrantSubject,
@@ -55,13 +56,13 @@ export async function requireHeld(
 }
 
 /** Whether the principal is a developer who may read every raw table that rows of the product came from. */
-export async function readsSources(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
+export async function readsSources(platform: RightsDeps, principal: Principal, product: Product): Promise<boolean> {
   if (!principal.isDeveloper) return false
   return (await basisOf(platform, principal, product, await sourcesOf(platform, product), 'read', ALL)) !== null
 }
 
 /** Who registered the product, or deployed the version in service. */
-async function isAuthor(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
+async function isAuthor(platform: RightsDeps, principal: Principal, product: Product): Promise<boolean> {
   if (isActor(principal, product.createdBy)) return true
   const live =
     product.currentVersion === null ? null : await findVersion(platform.pool, product.id, product.currentVersion)
@@ -109,7 +110,7 @@ export interface Readers {
  * author grants that. A product that was closed to many since then is a new source. Throws PERMISSION `grant_not_held`.
  */
 export async function requireReadership(
-  platform: Platform,
+  platform: RightsDeps,
   call: TenantCall,
   product: Product,
   manifests: ManifestSet,
@@ -159,7 +160,7 @@ export function readershipWarnings({ grants, added }: Readership): readonly Prob
  * product that is made of nothing else is its creator's.
  */
 async function basisOf(
-  platform: Platform,
+  platform: RightsDeps,
   principal: Principal,
   { createdBy }: Product,
   sources: readonly InputSource[],
@@ -182,7 +183,7 @@ async function basisOf(
 type Basis = readonly GrantNeed[] | null
 
 /** Of all versions that were in service: the lake keeps what they made. */
-async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<readonly InputSource[]> {
+async function sourcesOf(platform: RightsDeps, { id, tenant }: Product): Promise<readonly InputSource[]> {
   return inputSources(platform.pool, tenant, await deployedVersions<ManifestSet>(platform.pool, id))
 }
 
@@ -191,7 +192,7 @@ async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<r
  * granted on, and where every member may read it anyway.
  */
 async function basisOfSource(
-  platform: Platform,
+  platform: RightsDeps,
   principal: Principal,
   source: InputSource,
   to: 'read' | 'grant',
@@ -208,7 +209,7 @@ async function basisOfSource(
 }
 
 async function basisOfProduct(
-  platform: Platform,
+  platform: RightsDeps,
   principal: Principal,
   product: Product,
   to: 'read' | 'grant',

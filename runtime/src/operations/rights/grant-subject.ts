@@ -3,7 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { identityIn } from '../../policy/identity.ts'
 import type { GrantSubject } from '../../registry/grants.ts'
-import type { Platform } from '../platform.ts'
+import type { RightsDeps } from './deps.ts'
 
 export interface SubjectRequest {
   readonly subject: { readonly user?: string; readonly team?: string }
@@ -13,7 +13,7 @@ export interface SubjectRequest {
 
 /** Throws INVALID_DATA `invalid_grant`, also for people of an issuer that may not claim the tenant. */
 export function subjectOf(
-  { issuers }: Pick<Platform, 'issuers'>,
+  { issuers }: Pick<RightsDeps, 'issuers'>,
   { tenant, principal }: Pick<TenantCall, 'tenant' | 'principal'>,
   { subject: { user, team }, issuer: named }: SubjectRequest,
 ): GrantSubject {

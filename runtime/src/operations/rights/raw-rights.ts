@@ -5,7 +5,7 @@ import { isActor } from '../../registry/actor.ts'
 import { type Connection, findConnection } from '../../registry/connections.ts'
 import type { GrantNeed } from '../../registry/grant-bases.ts'
 import { type RawTableGrant, rawTableGrants } from '../../registry/grants.ts'
-import type { Platform } from '../platform.ts'
+import type { RightsDeps } from './deps.ts'
 
 type Caller = Pick<TenantCall, 'principal'>
 
@@ -18,7 +18,7 @@ export function ownsConnection(principal: Principal, { createdBy }: Pick<Connect
  * an administrator. Null where they may not.
  */
 export async function rawBasis(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<RightsDeps, 'pool'>,
   { principal }: Caller,
   connection: Connection,
   table: string | null,
@@ -32,7 +32,7 @@ export async function rawBasis(
 
 /** The connection's creator, administrators, and whoever holds a grant on the table. */
 export async function mayReadRaw(
-  platform: Pick<Platform, 'pool'>,
+  platform: Pick<RightsDeps, 'pool'>,
   caller: Caller,
   connection: Connection,
   table: string,
@@ -45,7 +45,7 @@ export async function mayReadRaw(
  * readers but administrators.
  */
 export function rawReader(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<RightsDeps, 'pool'>,
   principal: Principal,
   tenant: string,
 ): (connectionId: string, table: string) => Promise<boolean> {

@@ -44,8 +44,8 @@ import {
 } from '../../registry/schedules.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { openConnector } from '../connections/connections.ts'
-import type { Platform } from '../platform.ts'
 import { readersOf } from '../products/input-reads.ts'
+import type { RunsDeps } from './deps.ts'
 
 /** Of a runtime that died: so long nobody follows its connections. */
 const LEASE_MS = 15_000
@@ -83,7 +83,7 @@ interface Wait {
 const LATER: Step = { kind: 'end', next: { from: 'end', ms: LATER_MS } }
 
 export interface FollowerOptions {
-  readonly platform: Platform
+  readonly platform: RunsDeps
   /** Of the registry, for a connection that hears of runs. */
   readonly address: DatabaseAddress
   /** Connections that are waited for at once; others take turns. */
@@ -92,7 +92,7 @@ export interface FollowerOptions {
 
 export class ConnectionFollower {
   readonly kind: JobKind
-  readonly #platform: Platform
+  readonly #platform: RunsDeps
   readonly #address: DatabaseAddress
   readonly #places: number
   /** By tenant. */
@@ -399,12 +399,12 @@ async function waitFor(
 
 /** The connection's source, open for as long as it is followed by the same settings. */
 class FollowedSource {
-  readonly #platform: Platform
+  readonly #platform: RunsDeps
   /** Since this was made. */
   wasOpened = false
   #open: { readonly of: Connection; readonly connector: Connector } | null = null
 
-  constructor(platform: Platform) {
+  constructor(platform: RunsDeps) {
     this.#platform = platform
   }
 

@@ -4,7 +4,6 @@
  */
 import type { TenantCall } from '../../flow.ts'
 import { materializationsOfRun } from '../../registry/materializations.ts'
-import type { Platform } from '../platform.ts'
 import { clearColumns } from '../products/clear-columns.ts'
 import {
   blockedText,
@@ -15,6 +14,7 @@ import {
   seesAside,
   seesEverything,
 } from '../products/visible-quality.ts'
+import type { RunsDeps } from './deps.ts'
 
 export interface OutcomeSight {
   /** Of which columns of a product anything may be told that depends on single values. */
@@ -32,7 +32,7 @@ const SEES_ALL: OutcomeSight = {
 }
 
 /** Of products that the caller may hear of; each is looked at once. */
-export function outcomeSight(platform: Platform, call: TenantCall): OutcomeSight {
+export function outcomeSight(platform: RunsDeps, call: TenantCall): OutcomeSight {
   if (call.principal.isAdmin) return SEES_ALL
   const { pool, rules } = platform
   const hidden = once((tenant) => hiddenRawColumns(pool, tenant, rules))

@@ -8,15 +8,15 @@ import { databaseNow } from '../../registry/clock.ts'
 import { findConnection } from '../../registry/connections.ts'
 import { pushedTables } from '../../registry/push-spool.ts'
 import { enqueueRun, listRuns, queuedRunOf } from '../../registry/runs.ts'
-import type { Platform } from '../platform.ts'
 import { readersOf } from '../products/input-reads.ts'
+import type { RunsDeps } from './deps.ts'
 
 /** While a run is under way, which may have begun before the newest rows came. */
 const WAIT_MS = 1_000
 /** After a run that failed, or that somebody ended: what it failed by may be over. */
 const FAILED_MS = 60_000
 
-export function pushWatch(platform: Platform): JobKind {
+export function pushWatch(platform: RunsDeps): JobKind {
   return {
     kind: PUSH_JOB,
     failed: 'the run for rows that were pushed could not be queued; it is tried again',
@@ -26,7 +26,7 @@ export function pushWatch(platform: Platform): JobKind {
 }
 
 /** Repeatable: a run that waits for its turn is not queued again. */
-async function beginRun({ pool }: Platform, tenant: string, connectionId: string): Promise<NextDue> {
+async function beginRun({ pool }: RunsDeps, tenant: string, connectionId: string): Promise<NextDue> {
   const connection = await findConnection(pool, tenant, connectionId)
   if (connection === null) {
     await forgetJob(pool, { kind: PUSH_JOB, key: connectionId })

@@ -31,20 +31,21 @@ import {
 import type { Transaction } from '../../registry/sql.ts'
 import { noPreview } from '../deploy/previews.ts'
 import { endRollback, rollbackOf } from '../deploy/rollback.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
 import { notDeployed } from '../products/products.ts'
+import type { RunsDeps } from './deps.ts'
 
 export const CANCELLED = { code: 'run_cancelled', message: 'the run was cancelled' } as const
 
 /** Another tenant's run is not found. */
-export async function runOf(platform: Platform, call: TenantCall, id: string): Promise<Run> {
+export async function runOf(platform: RunsDeps, call: TenantCall, id: string): Promise<Run> {
   const run = await findRun(platform.pool, call.tenant, id)
   if (!run) throw noSuchRun(platform)
   return run
 }
 
 /** Whether there ever was one is not kept. */
-function noSuchRun({ config }: Platform): SluiceError {
+function noSuchRun({ config }: RunsDeps): SluiceError {
   const { run_days: days, run_most: most } = config.upkeep
   return new SluiceError(
     'INVALID_DATA',
@@ -58,13 +59,13 @@ export interface RunWithTables {
   readonly tables: readonly TableProgress[]
 }
 
-export async function withTables({ pool }: Pick<Platform, 'pool'>, run: Run): Promise<RunWithTables> {
+export async function withTables({ pool }: Pick<RunsDeps, 'pool'>, run: Run): Promise<RunWithTables> {
   return { run, tables: await tableProgress(pool, run.id) }
 }
 
 /** Newest first. */
 export async function runPage(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<RunsDeps, 'pool'>,
   tenant: string,
   page: PageRequest,
   filter: Pick<RunFilter, 'state'>,
@@ -77,12 +78,12 @@ export async function runPage(
   return { items: items.map((run) => ({ run, tables: tables.get(run.id) ?? [] })), next }
 }
 
-export function linesOf({ pool }: Pick<Platform, 'pool'>, { id }: Pick<Run, 'id'>): Promise<readonly LogLine[]> {
+export function linesOf({ pool }: Pick<RunsDeps, 'pool'>, { id }: Pick<Run, 'id'>): Promise<readonly LogLine[]> {
   return runLog(pool, id)
 }
 
 /** What the run has committed stays; a run that has ended stays as it is. Repeatable. */
-export async function endRun(platform: Platform, call: TenantCall, id: string): Promise<Run> {
+export async function endRun(platform: RunsDeps, call: TenantCall, id: string): Promise<Run> {
   requireDeveloper(call.principal)
   return inTransaction(platform.pool, async (tx) => {
     const run = await cancelRun(tx, call.tenant, id)
@@ -101,7 +102,7 @@ export async function endRun(platform: Platform, call: TenantCall, id: string): 
  * not ended, and where its product is not to be made: `product_paused`, `not_deployed`, `product_being_deleted`, INVALID_DATA
  * `preview_not_found`.
  */
-export async function retryRun(platform: Platform, call: TenantCall, id: string, keep: Keep<Run>): Promise<Run> {
+export async function retryRun(platform: RunsDeps, call: TenantCall, id: string, keep: Keep<Run>): Promise<Run> {
   requireDeveloper(call.principal)
   const former = await runOf(platform, call, id)
   if (former.state === 'queued' || former.state === 'running') {

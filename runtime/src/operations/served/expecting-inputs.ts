@@ -5,7 +5,7 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { ExpectingInput } from '../../materializer/expectations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findProduct, type Product, productsExpecting } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
+import type { ServedDeps } from './deps.ts'
 import { upstreamAccess } from './upstream-access.ts'
 
 /**
@@ -13,7 +13,7 @@ import { upstreamAccess } from './upstream-access.ts'
  * is not made of it either. Of a preview, those that are made of the product that it is of.
  */
 export async function expectingInputs(
-  platform: Pick<Platform, 'pool' | 'served' | 'rules'>,
+  platform: Pick<ServedDeps, 'pool' | 'served' | 'rules'>,
   product: Product,
 ): Promise<readonly ExpectingInput[]> {
   const { tenant, previewOf } = product

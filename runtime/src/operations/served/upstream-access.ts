@@ -17,7 +17,7 @@ import { type GrantSubject, productGrants } from '../../registry/grants.ts'
 import { findProduct, holderOfGrants, type Product } from '../../registry/products.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, type UpstreamReader, type VersionUpstream } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
+import type { ServedDeps } from './deps.ts'
 import { NO_PRODUCT, type ServedProduct } from './served-product.ts'
 
 /** What is kept of whoever deploys. */
@@ -35,7 +35,7 @@ export function classificationOf({ classification, snapshotClassification }: Ser
 
 /** The input as the version's deployer is shown it today. Throws PERMISSION `input_forbidden`. */
 export async function upstreamAccess(
-  platform: Pick<Platform, 'pool' | 'served' | 'rules'>,
+  platform: Pick<ServedDeps, 'pool' | 'served' | 'rules'>,
   product: Product,
   version: string,
   input: Input,
@@ -61,7 +61,7 @@ export async function upstreamAccess(
  * is judged by the one, and would be made of the other until they are made anew. They are hidden from whoever is cleared, too.
  */
 export async function formerlyHidden(
-  { pool, rules }: Pick<Platform, 'pool' | 'rules'>,
+  { pool, rules }: Pick<ServedDeps, 'pool' | 'rules'>,
   { id, tenant, columns, raised }: ServedProduct,
 ): Promise<readonly string[]> {
   const product = await findProduct(pool, tenant, id)
@@ -97,7 +97,7 @@ export function shownTo({ reader, productId }: VersionUpstream, served: ServedPr
  * that were given when everybody read it anyway. Deployed anew, it is judged anew.
  */
 async function requireNoLaxer(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool }: Pick<ServedDeps, 'pool'>,
   input: Input,
   { classification, reader }: VersionUpstream,
   product: Product,

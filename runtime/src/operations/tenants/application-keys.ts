@@ -11,9 +11,10 @@ import {
 } from '../../registry/application-keys.ts'
 import { newKey } from '../../registry/key-tokens.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
-import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, requireDeveloper } from '../platform.ts'
 import { productOf } from '../products/products.ts'
 import { subjectOf } from '../rights/grant-subject.ts'
+import type { TenantsDeps } from './deps.ts'
 
 export interface ApplicationKeyRequest {
   readonly name: string
@@ -38,7 +39,7 @@ const DAY_MS = 24 * 60 * 60 * 1000
  * `too_many_application_keys`.
  */
 export async function makeApplicationKey(
-  platform: Platform,
+  platform: TenantsDeps,
   call: TenantCall,
   request: ApplicationKeyRequest,
   keep: Keep<MadeKey>,
@@ -62,13 +63,17 @@ export async function makeApplicationKey(
 }
 
 /** Of the whole tenant, newest first; for its developers. */
-export function listKeys(platform: Platform, call: TenantCall, page: PageRequest): Promise<Page<ApplicationKeyRecord>> {
+export function listKeys(
+  platform: TenantsDeps,
+  call: TenantCall,
+  page: PageRequest,
+): Promise<Page<ApplicationKeyRecord>> {
   requireDeveloper(call.principal)
   return listApplicationKeys(platform.pool, call.tenant, page)
 }
 
 /** By any developer of the tenant: a key that has leaked must not wait for whoever made it. */
-export async function revokeKey(platform: Platform, call: TenantCall, id: string): Promise<void> {
+export async function revokeKey(platform: TenantsDeps, call: TenantCall, id: string): Promise<void> {
   requireDeveloper(call.principal)
   await inTransaction(platform.pool, async (tx) => {
     const removed = await removeApplicationKey(tx, call.tenant, id)
@@ -80,7 +85,7 @@ export async function revokeKey(platform: Platform, call: TenantCall, id: string
 
 /** All that one person made: for somebody who leaves. Returns their ids. */
 export async function revokeKeysOf(
-  platform: Platform,
+  platform: TenantsDeps,
   call: TenantCall,
   user: string,
   issuer: string | undefined,
@@ -97,7 +102,11 @@ export async function revokeKeysOf(
   })
 }
 
-async function idsOf(platform: Platform, call: TenantCall, references: readonly string[]): Promise<readonly string[]> {
+async function idsOf(
+  platform: TenantsDeps,
+  call: TenantCall,
+  references: readonly string[],
+): Promise<readonly string[]> {
   const ids = new Set<string>()
   for (const reference of references) ids.add((await productOf(platform, call, reference)).id)
   return [...ids]

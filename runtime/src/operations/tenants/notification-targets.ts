@@ -16,7 +16,8 @@ import {
   type TargetKind,
 } from '../../registry/notification-targets.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
+import type { TenantsDeps } from './deps.ts'
 
 export interface TargetRequest {
   readonly kind: TargetKind
@@ -32,7 +33,7 @@ export interface MadeTarget {
 
 /** Throws PERMISSION `address_refused`, INVALID_DATA `invalid_notification_target`, CONFLICT `too_many_notification_targets`. */
 export async function makeTarget(
-  platform: Platform,
+  platform: TenantsDeps,
   call: TenantCall,
   { kind, name, url }: TargetRequest,
   keep: Keep<MadeTarget>,
@@ -56,13 +57,17 @@ export async function makeTarget(
   })
 }
 
-export function targetsOf(platform: Platform, call: TenantCall, page: PageRequest): Promise<Page<NotificationTarget>> {
+export function targetsOf(
+  platform: TenantsDeps,
+  call: TenantCall,
+  page: PageRequest,
+): Promise<Page<NotificationTarget>> {
   requireDeveloper(call.principal)
   return listTargets(platform.pool, call.tenant, page)
 }
 
 /** For its maker and administrators. Throws PERMISSION `notification_owner_required`. */
-export async function dropTarget(platform: Platform, call: TenantCall, id: string): Promise<void> {
+export async function dropTarget(platform: TenantsDeps, call: TenantCall, id: string): Promise<void> {
   requireDeveloper(call.principal)
   const target = await findTarget(platform.pool, call.tenant, id)
   if (target === null) throw notFound('notification_target')

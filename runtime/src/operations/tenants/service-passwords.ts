@@ -14,7 +14,8 @@ import {
   removeServicePassword,
   type ServicePasswordRecord,
 } from '../../registry/service-passwords.ts'
-import { audited, type Keep, notFound, type Platform, requireAdmin, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireAdmin, requireDeveloper } from '../platform.ts'
+import type { TenantsDeps } from './deps.ts'
 
 export interface ServicePasswordRequest {
   readonly name: string
@@ -39,7 +40,7 @@ const DAY_MS = 24 * 60 * 60 * 1000
  * of the request does not have the password. Throws PERMISSION `clearance_too_wide`, CONFLICT `too_many_service_passwords`.
  */
 export async function makeServicePassword(
-  platform: Platform,
+  platform: TenantsDeps,
   call: TenantCall,
   request: ServicePasswordRequest,
   keep: Keep<MadePassword>,
@@ -64,7 +65,7 @@ export async function makeServicePassword(
 
 /** Of the whole tenant, newest first; for its developers. */
 export function listPasswords(
-  platform: Platform,
+  platform: TenantsDeps,
   call: TenantCall,
   page: PageRequest,
 ): Promise<Page<ServicePasswordRecord>> {
@@ -73,7 +74,7 @@ export function listPasswords(
 }
 
 /** By any developer of the tenant: a password that has leaked must not wait for an administrator. */
-export async function deletePassword(platform: Platform, call: TenantCall, id: string): Promise<void> {
+export async function deletePassword(platform: TenantsDeps, call: TenantCall, id: string): Promise<void> {
   requireDeveloper(call.principal)
   await inTransaction(platform.pool, async (tx) => {
     const removed = await removeServicePassword(tx, call.tenant, id)

@@ -2,9 +2,9 @@
 import { BUCKET_PROBLEMS } from '@sluice/iceberg'
 import { strangeBucket } from '../../lake/registry-catalog.ts'
 import { hasHadTenants } from '../../registry/tenants.ts'
-import type { Platform } from '../platform.ts'
+import type { TenantsDeps } from './deps.ts'
 
-type Deps = Pick<Platform, 'lake' | 'logger' | 'pool'>
+type Deps = Pick<TenantsDeps, 'lake' | 'logger' | 'pool'>
 
 /**
  * How many buckets of tenants there are beside a registry that has never had one: it was lost, or the store is another's.

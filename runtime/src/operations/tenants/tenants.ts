@@ -38,13 +38,14 @@ import {
 import { TIER_LIMITS, type Tier } from '../../registry/tiers.ts'
 import { releaseOfTenant } from '../connections/captures.ts'
 import { openWith } from '../connections/connections.ts'
-import { audited, type Keep, notFound, type Platform } from '../platform.ts'
+import { audited, type Keep, notFound } from '../platform.ts'
+import type { TenantsDeps } from './deps.ts'
 
 const SLUG = /^[a-z](?:[a-z0-9]|-(?!-)){1,37}[a-z0-9]$/
 
 /** Throws INVALID_DATA `invalid_slug`, CONFLICT `tenant_exists`; a tenant whose provisioning failed, or was abandoned, may be created again. */
 export async function provisionTenant(
-  platform: Platform,
+  platform: TenantsDeps,
   call: AuthenticatedCall,
   wanted: { readonly slug: string; readonly displayName: string; readonly tier: Tier },
   keep: Keep<TenantDetail>,
@@ -90,7 +91,7 @@ export async function provisionTenant(
 }
 
 /** A lease that cannot be renewed shows at the next step, which checks it. */
-async function whileRenewing<T>(platform: Platform, lease: ProvisioningLease, work: () => Promise<T>): Promise<T> {
+async function whileRenewing<T>(platform: TenantsDeps, lease: ProvisioningLease, work: () => Promise<T>): Promise<T> {
   const renew = () => renewProvisioning(platform.pool, lease).catch(() => undefined)
   const renewal = setInterval(renew, PROVISIONING_LEASE_MS / 3)
   try {
@@ -102,7 +103,7 @@ async function whileRenewing<T>(platform: Platform, lease: ProvisioningLease, wo
 
 /** Every step is idempotent. */
 async function provisionResources(
-  platform: Platform,
+  platform: TenantsDeps,
   lease: ProvisioningLease,
 ): Promise<Readonly<Record<string, unknown>>> {
   const { slug } = lease
@@ -125,7 +126,7 @@ async function provisionResources(
 }
 
 /** A store whose login could bypass row security takes no tenant. */
-async function checkStores(platform: Platform): Promise<void> {
+async function checkStores(platform: TenantsDeps): Promise<void> {
   const signal = AbortSignal.timeout(20_000)
   for (const { type, store } of platform.plugins.servingTypes()) {
     const fault = await faultOf(store, signal)
@@ -138,7 +139,7 @@ async function checkStores(platform: Platform): Promise<void> {
 }
 
 /** Of a tenant that has become another's, what this one may have made too late is theirs to undo. */
-async function giveUp(platform: Platform, lease: ProvisioningLease): Promise<void> {
+async function giveUp(platform: TenantsDeps, lease: ProvisioningLease): Promise<void> {
   try {
     await undoProvisioning(platform, lease)
   } catch (error) {
@@ -149,7 +150,7 @@ async function giveUp(platform: Platform, lease: ProvisioningLease): Promise<voi
   }
 }
 
-function stepsBack(platform: Platform, slug: string): readonly (() => Promise<void>)[] {
+function stepsBack(platform: TenantsDeps, slug: string): readonly (() => Promise<void>)[] {
   return [
     () => platform.lake.drop(slug),
     async () => platform.bus?.drop(slug),
@@ -162,7 +163,7 @@ function stepsBack(platform: Platform, slug: string): readonly (() => Promise<vo
  * Removes what was provisioned; the tenant may be created again then. Where a step fails the tenant is left abandoned, so
  * that somebody tries again. Throws CONFLICT `tenant_status_conflict` where the lease was lost.
  */
-async function undoProvisioning(platform: Platform, lease: ProvisioningLease): Promise<void> {
+async function undoProvisioning(platform: TenantsDeps, lease: ProvisioningLease): Promise<void> {
   let isUndone = true
   for (const step of stepsBack(platform, lease.slug)) {
     await renewProvisioning(platform.pool, lease)
@@ -174,7 +175,7 @@ async function undoProvisioning(platform: Platform, lease: ProvisioningLease): P
   await endProvisioning(platform.pool, lease, isUndone ? 'failed' : 'provisioning')
 }
 
-function tell(platform: Platform, { slug }: ProvisioningLease, error: unknown): void {
+function tell(platform: TenantsDeps, { slug }: ProvisioningLease, error: unknown): void {
   const said = error instanceof Error ? error.message : String(error)
   platform.logger.error('undoing a half provisioned tenant failed; it is tried again', { tenant: slug, error: said })
 }
@@ -183,7 +184,7 @@ function tell(platform: Platform, { slug }: ProvisioningLease, error: unknown): 
  * Undoes what was begun by those who died meanwhile; the tenant may be created again then. One that cannot be undone is
  * told of, and keeps nobody from the others.
  */
-export async function undoAbandoned(platform: Platform): Promise<void> {
+export async function undoAbandoned(platform: TenantsDeps): Promise<void> {
   const seen: string[] = []
   for (let next = await takeAbandoned(platform.pool, seen); next; next = await takeAbandoned(platform.pool, seen)) {
     const lease = next
@@ -195,11 +196,11 @@ export async function undoAbandoned(platform: Platform): Promise<void> {
 }
 
 /** Throws INVALID_DATA `tenant_not_found`. */
-export async function requireTenant({ pool }: Pick<Platform, 'pool'>, slug: string): Promise<void> {
+export async function requireTenant({ pool }: Pick<TenantsDeps, 'pool'>, slug: string): Promise<void> {
   if ((await findTenant(pool, slug)) === null) throw notFound('tenant')
 }
 
-export async function tenantDetail(platform: Platform, slug: string): Promise<TenantDetail> {
+export async function tenantDetail(platform: TenantsDeps, slug: string): Promise<TenantDetail> {
   const tenant = await findTenant(platform.pool, slug)
   if (!tenant) throw notFound('tenant')
   return withUsage(platform, tenant)
@@ -207,7 +208,7 @@ export async function tenantDetail(platform: Platform, slug: string): Promise<Te
 
 /** Limits of a lower tier hold for what comes; nothing that is there is taken away. */
 export async function changeTenant(
-  platform: Platform,
+  platform: TenantsDeps,
   call: AuthenticatedCall,
   slug: string,
   change: { readonly displayName?: string; readonly tier?: Tier },
@@ -222,7 +223,7 @@ export async function changeTenant(
 }
 
 /** A new key for the secrets of the tenant's connections; how many were sealed anew. May be repeated at any time. */
-export async function rotateTenantKey(platform: Platform, call: AuthenticatedCall, slug: string): Promise<number> {
+export async function rotateTenantKey(platform: TenantsDeps, call: AuthenticatedCall, slug: string): Promise<number> {
   return inTransaction(platform.pool, async (tx) => {
     if (!(await findTenant(tx, slug))) throw notFound('tenant')
     const resealed = await rotateSecretKey(tx, platform.masters, slug)
@@ -233,7 +234,7 @@ export async function rotateTenantKey(platform: Platform, call: AuthenticatedCal
 
 /** A new master key for all tenants' keys; how many were wrapped anew. Throws CONFIG `master_key_file_unwritable`. */
 export async function rotateMaster(
-  platform: Platform,
+  platform: TenantsDeps,
   call: AuthenticatedCall,
 ): Promise<{ readonly keyId: string; readonly rewrapped: number }> {
   return inTransaction(platform.pool, async (tx) => {
@@ -245,14 +246,14 @@ export async function rotateMaster(
 }
 
 /** A page of tenants, each with what it uses. */
-export async function tenantPage(platform: Platform, request: PageRequest): Promise<Page<TenantDetail>> {
+export async function tenantPage(platform: TenantsDeps, request: PageRequest): Promise<Page<TenantDetail>> {
   const { items, next } = await listTenants(platform.pool, request)
   const details: TenantDetail[] = []
   for (const tenant of items) details.push(await withUsage(platform, tenant))
   return { items: details, next }
 }
 
-async function withUsage(platform: Platform, tenant: Tenant): Promise<TenantDetail> {
+async function withUsage(platform: TenantsDeps, tenant: Tenant): Promise<TenantDetail> {
   const { slug } = tenant
   const storageBytes = tenant.status === 'active' ? await storedBytes(platform, slug) : 0
   return { tenant, usage: { ...(await tenantUsage(platform.pool, slug)), storageBytes } }
@@ -272,7 +273,7 @@ const WRITERS_MS = 20_000
  * Throws CONFIG `store_missing`.
  */
 export async function removeTenant(
-  platform: Platform,
+  platform: TenantsDeps,
   call: AuthenticatedCall,
   slug: string,
   confirm: string | undefined,
@@ -319,7 +320,7 @@ export async function removeTenant(
  * What the tenant may still store. Throws QUOTA `tier_limit_exceeded` where that is nothing, and so does who writes more than that: the run
  * fails, and nothing that is there is lost.
  */
-export async function checkStorage(platform: Platform, slug: string): Promise<StorageRoom> {
+export async function checkStorage(platform: TenantsDeps, slug: string): Promise<StorageRoom> {
   const tenant = await findTenant(platform.pool, slug)
   if (!tenant) throw notFound('tenant')
   const limit = TIER_LIMITS[tenant.tier].storageBytes
@@ -330,7 +331,7 @@ export async function checkStorage(platform: Platform, slug: string): Promise<St
 }
 
 /** Of its lake, and of its exports. */
-async function storedBytes({ pool }: Platform, slug: string): Promise<number> {
+async function storedBytes({ pool }: TenantsDeps, slug: string): Promise<number> {
   return (await lakeBytes(pool, slug)) + (await exportedBytes(pool, slug))
 }
 

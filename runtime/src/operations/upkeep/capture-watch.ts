@@ -6,8 +6,8 @@ import { capturesToCheck, capturesToRelease } from '../../registry/captures.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { checkCapture, release } from '../connections/captures.ts'
 import { openConnector, openWith } from '../connections/connections.ts'
-import type { Platform } from '../platform.ts'
 import { readersOf } from '../products/input-reads.ts'
+import type { UpkeepDeps } from './deps.ts'
 
 export const CAPTURES_JOB = 'captures'
 
@@ -16,7 +16,7 @@ const EVERY_MS = 60_000
 const UNASKED_MS = 2 * EVERY_MS
 const AT_ONCE = 20
 
-export function captureWatch(platform: Platform): JobKind {
+export function captureWatch(platform: UpkeepDeps): JobKind {
   return {
     kind: CAPTURES_JOB,
     failed: 'sources could not be asked what they keep of their logs; it is tried again',
@@ -29,7 +29,7 @@ export function captureWatch(platform: Platform): JobKind {
 }
 
 /** Repeatable. */
-export async function watchCaptures(platform: Platform, signal: AbortSignal, unaskedMs = UNASKED_MS): Promise<void> {
+export async function watchCaptures(platform: UpkeepDeps, signal: AbortSignal, unaskedMs = UNASKED_MS): Promise<void> {
   const { pool, config } = platform
   for (const asked of await capturesToRelease(pool, AT_ONCE)) {
     await release(platform, asked, (connection, settings) => openWith(platform, connection, settings), signal)
@@ -49,7 +49,7 @@ export async function watchCaptures(platform: Platform, signal: AbortSignal, una
   }
 }
 
-async function isRead({ pool }: Platform, connection: Connection): Promise<boolean> {
+async function isRead({ pool }: UpkeepDeps, connection: Connection): Promise<boolean> {
   const inputs = (await readersOf(pool, connection)).flatMap(({ manifests }) => manifests.inputs)
   return tablesOf(inputs.filter((input) => input.connection === connection.name)).some(isReadByLog)
 }

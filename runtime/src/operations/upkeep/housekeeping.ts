@@ -17,11 +17,11 @@ import { pruneQuarantine } from '../../registry/quarantine.ts'
 import { pruneRateBuckets } from '../../registry/rate-buckets.ts'
 import { pruneBlocked, pruneRuns } from '../../registry/run-retention.ts'
 import { listTenants } from '../../registry/tenants.ts'
-import type { Platform } from '../platform.ts'
 import { reviewRegistry } from '../products/outdated-registry.ts'
 import { reviewBucket, unknownBuckets } from '../tenants/tenant-bucket.ts'
 import { undoAbandoned } from '../tenants/tenants.ts'
 import { CAPTURES_JOB, captureWatch } from './capture-watch.ts'
+import type { UpkeepDeps } from './deps.ts'
 import { FRESHNESS_JOB, freshnessWatch } from './freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './lake-upkeep.ts'
 
@@ -49,7 +49,7 @@ export interface Housekeeping {
 }
 
 /** The jobs, and what notes them for tenants that come. */
-export function housekeeping(platform: Platform, limits: EngineLimits): Housekeeping {
+export function housekeeping(platform: UpkeepDeps, limits: EngineLimits): Housekeeping {
   const { upkeep } = platform.config
   const everyMs: Readonly<Record<UpkeepTask | 'prune', number>> = {
     prune: upkeep.prune_minutes * MINUTE_MS,
@@ -101,7 +101,7 @@ function inTurns(task: string, everyMs: number, work: (tenant: string, signal: A
 }
 
 /** Each runtime for itself, since stores may be folders of its own: at start, and from time to time. */
-function reviewOf(platform: Platform, probes: StoreProbes, onUnknown: (buckets: number) => void): JobKind {
+function reviewOf(platform: UpkeepDeps, probes: StoreProbes, onUnknown: (buckets: number) => void): JobKind {
   return {
     kind: REVIEW,
     key: randomUUID(),
@@ -119,7 +119,7 @@ function reviewOf(platform: Platform, probes: StoreProbes, onUnknown: (buckets: 
   }
 }
 
-function abandoned(platform: Platform): JobKind {
+function abandoned(platform: UpkeepDeps): JobKind {
   return {
     kind: ABANDONED,
     failed: 'tenants whose making was abandoned could not be seen to',
@@ -131,7 +131,7 @@ function abandoned(platform: Platform): JobKind {
   }
 }
 
-async function enlist({ pool }: Platform, everyMs: Readonly<Record<string, number>>, review: string): Promise<void> {
+async function enlist({ pool }: UpkeepDeps, everyMs: Readonly<Record<string, number>>, review: string): Promise<void> {
   await expectJob(pool, { kind: REVIEW, key: review }, 0)
   await forgetOrphans(pool, REVIEW)
   await expectJob(pool, { kind: ABANDONED, key: '' }, POLL_MS)
@@ -144,7 +144,7 @@ async function enlist({ pool }: Platform, everyMs: Readonly<Record<string, numbe
 }
 
 async function seeTo(
-  platform: Platform,
+  platform: UpkeepDeps,
   what: { readonly tenant: string; readonly task: UpkeepTask; readonly limits: EngineLimits },
   signal: AbortSignal,
 ): Promise<void> {
@@ -155,7 +155,7 @@ async function seeTo(
   }
 }
 
-async function prune({ pool, config }: Platform, signal: AbortSignal): Promise<void> {
+async function prune({ pool, config }: UpkeepDeps, signal: AbortSignal): Promise<void> {
   const { quarantine_days: days, run_days: runDays, run_most: most } = config.upkeep
   await pruneRuns(pool, { days: runDays, most, least: RUNS_LEFT }, signal)
   while ((await pruneBlocked(pool, runDays, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
@@ -170,7 +170,7 @@ async function prune({ pool, config }: Platform, signal: AbortSignal): Promise<v
   }
 }
 
-async function* activeTenants({ pool }: Platform): AsyncGenerator<string> {
+async function* activeTenants({ pool }: UpkeepDeps): AsyncGenerator<string> {
   let after: PagePosition | null = null
   do {
     const page: Awaited<ReturnType<typeof listTenants>> = await listTenants(pool, { limit: TENANTS_AT_ONCE, after })

@@ -13,7 +13,7 @@ import { productOfTable, tablesOfProduct } from '../../materializer/variants.ts'
 import { cautiousNowMs } from '../../registry/clock.ts'
 import { pruneAllEpochs } from '../../registry/epoch-retention.ts'
 import { findProductsByName, type Product } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
+import type { UpkeepDeps } from './deps.ts'
 
 export const UPKEEP_TASKS = ['compact', 'expire', 'clean', 'check'] as const
 export type UpkeepTask = (typeof UPKEEP_TASKS)[number]
@@ -47,7 +47,7 @@ export interface TableUpkeep {
 type Outcome = Readonly<Record<string, unknown>> | null
 
 /** Repeatable. What fails at one table is in the report, and the others are seen to all the same. */
-export async function keepUp(platform: Platform, request: UpkeepRequest, signal: AbortSignal): Promise<UpkeepReport> {
+export async function keepUp(platform: UpkeepDeps, request: UpkeepRequest, signal: AbortSignal): Promise<UpkeepReport> {
   const tables: TableUpkeep[] = []
   let [seen, last] = [0, null as string | null]
   for (const ref of await tablesOf(platform, request)) {
@@ -63,7 +63,7 @@ export async function keepUp(platform: Platform, request: UpkeepRequest, signal:
 
 const nameOf = (ref: TableRef): string => `${ref.namespace}.${ref.table}`
 
-async function tablesOf(platform: Platform, request: UpkeepRequest): Promise<readonly TableRef[]> {
+async function tablesOf(platform: UpkeepDeps, request: UpkeepRequest): Promise<readonly TableRef[]> {
   const { tenant, task, table, after } = request
   const known = await platform.lake.tables(tenant)
   const looksForLost = (task === 'clean' || task === 'check') && table === undefined
@@ -80,7 +80,7 @@ async function tablesOf(platform: Platform, request: UpkeepRequest): Promise<rea
 }
 
 async function outcomeOf(
-  platform: Platform,
+  platform: UpkeepDeps,
   request: UpkeepRequest,
   ref: TableRef,
   signal: AbortSignal,
@@ -102,10 +102,10 @@ async function outcomeOf(
 }
 
 const TASKS: Readonly<
-  Record<UpkeepTask, (p: Platform, r: UpkeepRequest, ref: TableRef, signal: AbortSignal) => Promise<Outcome>>
+  Record<UpkeepTask, (p: UpkeepDeps, r: UpkeepRequest, ref: TableRef, signal: AbortSignal) => Promise<Outcome>>
 > = { compact, expire, clean, check }
 
-async function compact(platform: Platform, request: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+async function compact(platform: UpkeepDeps, request: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   if (ref.namespace === SANDBOX) return null
   return whereFree(platform, ref, (product) =>
     platform.lake.writing(async (lake) => {
@@ -118,7 +118,7 @@ async function compact(platform: Platform, request: UpkeepRequest, ref: TableRef
 }
 
 /** Tables of the sandbox keep the history that their writers give them, and the files that these wrote. */
-async function expire(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+async function expire(platform: UpkeepDeps, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   if (ref.namespace === SANDBOX) return null
   return whereFree(platform, ref, async (product) => {
     const state = await platform.lake.load(ref, { signal })
@@ -134,7 +134,7 @@ const HOUR_MS = 3_600_000
 /** Tables that are followed have an open write every other moment. */
 const PATIENCE_MS = 20_000
 
-async function clean(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+async function clean(platform: UpkeepDeps, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   const minAgeMs = platform.config.upkeep.clean_min_age_hours * HOUR_MS
   const nowMs = await cautiousNowMs(platform.pool)
   const result = await platform.lake.clean(ref, { minAgeMs, nowMs, patienceMs: PATIENCE_MS }, signal)
@@ -147,7 +147,7 @@ async function clean(platform: Platform, _: UpkeepRequest, ref: TableRef, signal
  * Epochs that the lake has nothing more of. After the files have gone and not where snapshots do: as long as somebody may
  * reach the files, it is looked up who may.
  */
-async function forgetEpochs(platform: Platform, ref: TableRef, signal: AbortSignal): Promise<void> {
+async function forgetEpochs(platform: UpkeepDeps, ref: TableRef, signal: AbortSignal): Promise<void> {
   const { variant } = productOfTable(ref.table)
   const product = variant === 'clear' ? await productOf(platform, ref) : null
   if (product === null || product.paused?.reason === 'registry_outdated') return
@@ -166,12 +166,12 @@ async function forgetEpochs(platform: Platform, ref: TableRef, signal: AbortSign
   await pruneAllEpochs(platform.pool, product.id, { snapshots, epochs, days, most }, signal)
 }
 
-async function check(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+async function check(platform: UpkeepDeps, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   const problems = await platform.lake.check(ref, signal)
   return problems.length === 0 ? null : { problems }
 }
 
-async function publish(platform: Platform, lake: Lake, staged: StagedCommit, product: Product | null): Promise<void> {
+async function publish(platform: UpkeepDeps, lake: Lake, staged: StagedCommit, product: Product | null): Promise<void> {
   await inTransaction(platform.pool, (tx) => lake.publish(registryCatalog(tx), [staged]))
   if (product !== null) await noteMove(product, staged, lake)
 }
@@ -181,7 +181,7 @@ async function publish(platform: Platform, lake: Lake, staged: StagedCommit, pro
  * ingestion is tried again, and upkeep has its next turn.
  */
 async function whereFree(
-  platform: Platform,
+  platform: UpkeepDeps,
   ref: TableRef,
   work: (product: Product | null) => Promise<Outcome>,
 ): Promise<Outcome> {
@@ -191,7 +191,7 @@ async function whereFree(
   return ifProductIsFree(platform.pool, product.id, () => work(product))
 }
 
-async function productOf(platform: Platform, ref: TableRef): Promise<Product | null> {
+async function productOf(platform: UpkeepDeps, ref: TableRef): Promise<Product | null> {
   const found = await findProductsByName(platform.pool, ref.warehouse, productOfTable(ref.table).product)
   return found.find((product) => product.domain === ref.namespace) ?? null
 }

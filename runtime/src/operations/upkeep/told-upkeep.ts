@@ -5,14 +5,14 @@ import { qualified } from '../../manifest/context.ts'
 import { connectionOf } from '../../materializer/inputs.ts'
 import { productOfTable } from '../../materializer/variants.ts'
 import { findConnectionByName } from '../../registry/connections.ts'
-import type { Platform } from '../platform.ts'
 import { rawReader } from '../rights/raw-rights.ts'
 import { accessOrNull } from '../served/served-product.ts'
+import type { UpkeepDeps } from './deps.ts'
 import type { TableUpkeep } from './lake-upkeep.ts'
 
 /** Of tables that the caller may not read: that something was done or found there, and why it failed. */
 export async function toldUpkeep(
-  platform: Platform,
+  platform: UpkeepDeps,
   call: TenantCall,
   tables: readonly TableUpkeep[],
 ): Promise<readonly TableUpkeep[]> {
@@ -24,7 +24,7 @@ export async function toldUpkeep(
 }
 
 async function isReadable(
-  platform: Platform,
+  platform: UpkeepDeps,
   call: TenantCall,
   name: string,
   readsRaw: ReturnType<typeof rawReader>,
@@ -38,7 +38,7 @@ async function isReadable(
   return connection !== null && readsRaw(connection.id, qualified(table))
 }
 
-async function readsClear(platform: Platform, call: TenantCall, product: string): Promise<boolean> {
+async function readsClear(platform: UpkeepDeps, call: TenantCall, product: string): Promise<boolean> {
   const [served] = await platform.served.named(call.tenant, new Set([product]))
   const access = served && accessOrNull(served, call.principal, platform.rules)
   return access?.masks.length === 0

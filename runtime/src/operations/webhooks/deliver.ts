@@ -25,9 +25,9 @@ import {
 } from '../../registry/webhook-deliveries.ts'
 import { findWebhook, readWebhookSecret, WEBHOOKS_JOB, type Webhook } from '../../registry/webhooks.ts'
 import { asPassing, followerOf } from '../changes/follow-changes.ts'
-import type { Platform } from '../platform.ts'
 import { requireStillHeld } from '../queries/held-rights.ts'
 import { bodyOf, type DeliveryBatch, nextBatch } from './delivery-batch.ts'
+import type { WebhooksDeps } from './deps.ts'
 import { type Answered, sendSigned } from './send.ts'
 
 /** In a runtime: each has a batch in memory while its receiver answers. */
@@ -52,7 +52,7 @@ export interface WebhookJobs {
   readonly source: JobSource
 }
 
-export function webhookJobs(platform: Platform, faultPoint: FaultPoint): WebhookJobs {
+export function webhookJobs(platform: WebhooksDeps, faultPoint: FaultPoint): WebhookJobs {
   const deps = { platform, faultPoint }
   const busy = new Map<string, number>()
   return {
@@ -80,7 +80,7 @@ export function webhookJobs(platform: Platform, faultPoint: FaultPoint): Webhook
 }
 
 interface DeliverDeps {
-  readonly platform: Platform
+  readonly platform: WebhooksDeps
   readonly faultPoint: FaultPoint
 }
 

@@ -3,7 +3,7 @@ import { isSluiceError } from '@sluice/sdk'
 import { answerTo } from '../../events/post-json.ts'
 import { signatureHeaders } from '../../events/webhook-signature.ts'
 import type { WebhookSecret } from '../../registry/webhooks.ts'
-import type { Platform } from '../platform.ts'
+import type { WebhooksDeps } from './deps.ts'
 
 export interface Answered {
   /** Null where no whole answer came. */
@@ -18,7 +18,7 @@ const DAY_MS = 24 * 60 * 60 * 1000
 
 /** Whatever the receiver does. Throws with the signal's reason alone. */
 export async function sendSigned(
-  { connectorHost, config }: Pick<Platform, 'connectorHost' | 'config'>,
+  { connectorHost, config }: Pick<WebhooksDeps, 'connectorHost' | 'config'>,
   { url, signingKey }: WebhookSecret,
   { id, body }: { readonly id: string; readonly body: string },
   signal: AbortSignal,

@@ -23,10 +23,11 @@ import {
   type WebhookState,
 } from '../../registry/webhooks.ts'
 import { followerOf } from '../changes/follow-changes.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
 import { productOf } from '../products/products.ts'
 import { isPermitted, requireStillHeld } from '../queries/held-rights.ts'
 import { closeWhereNoneWaits } from './deliver.ts'
+import type { WebhooksDeps } from './deps.ts'
 import { type Answered, sendSigned } from './send.ts'
 
 export interface WebhookRequest {
@@ -50,7 +51,7 @@ export interface MadeWebhook {
  * `address_refused`, INVALID_DATA `invalid_webhook_address`, CONFLICT `too_many_webhooks`.
  */
 export async function makeWebhook(
-  platform: Platform,
+  platform: WebhooksDeps,
   call: TenantCall,
   reference: string,
   { name, url, applicationKey, from, signingKey: given }: WebhookRequest,
@@ -77,7 +78,7 @@ export async function makeWebhook(
 }
 
 /** What the key may be shown, its maker may. */
-async function callOfKey(platform: Platform, call: TenantCall, id: string) {
+async function callOfKey(platform: WebhooksDeps, call: TenantCall, id: string) {
   const key = await presentedKey(platform.pool, id)
   if (key === null || key.tenant !== call.tenant || !isActor(call.principal, key.createdBy)) {
     throw new SluiceError('INVALID_DATA', 'you have made no such application key', {
@@ -94,7 +95,7 @@ async function callOfKey(platform: Platform, call: TenantCall, id: string) {
   })
 }
 
-async function hostOf({ connectorHost }: Platform, url: string, signal: AbortSignal): Promise<string> {
+async function hostOf({ connectorHost }: WebhooksDeps, url: string, signal: AbortSignal): Promise<string> {
   try {
     return (await placeOf(url, connectorHost.network, signal)).host
   } catch (error) {
@@ -106,7 +107,7 @@ async function hostOf({ connectorHost }: Platform, url: string, signal: AbortSig
 
 /** Newest first. */
 export async function webhooksOf(
-  platform: Platform,
+  platform: WebhooksDeps,
   call: TenantCall,
   reference: string,
   page: PageRequest,
@@ -116,7 +117,12 @@ export async function webhooksOf(
 }
 
 /** Throws `webhook_not_found`. */
-export async function webhookOf(platform: Platform, call: TenantCall, reference: string, id: string): Promise<Webhook> {
+export async function webhookOf(
+  platform: WebhooksDeps,
+  call: TenantCall,
+  reference: string,
+  id: string,
+): Promise<Webhook> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
   const webhook = await findWebhook(platform.pool, call.tenant, id)
@@ -125,7 +131,7 @@ export async function webhookOf(platform: Platform, call: TenantCall, reference:
 }
 
 /** For its maker and administrators. Throws PERMISSION `webhook_owner_required`. */
-async function ownWebhook(platform: Platform, call: TenantCall, reference: string, id: string): Promise<Webhook> {
+async function ownWebhook(platform: WebhooksDeps, call: TenantCall, reference: string, id: string): Promise<Webhook> {
   const webhook = await webhookOf(platform, call, reference, id)
   if (call.principal.isAdmin || isActor(call.principal, webhook.createdBy)) return webhook
   throw new SluiceError('PERMISSION', 'only its maker changes a webhook', {
@@ -134,7 +140,12 @@ async function ownWebhook(platform: Platform, call: TenantCall, reference: strin
   })
 }
 
-export async function dropWebhook(platform: Platform, call: TenantCall, reference: string, id: string): Promise<void> {
+export async function dropWebhook(
+  platform: WebhooksDeps,
+  call: TenantCall,
+  reference: string,
+  id: string,
+): Promise<void> {
   const { productId } = await ownWebhook(platform, call, reference, id)
   await inTransaction(platform.pool, async (tx) => {
     await removeWebhook(tx, id)
@@ -156,7 +167,7 @@ export type WebhookChange = keyof typeof CHANGES
 
 /** Goes on where it was. Throws CONFLICT `webhook_state_conflict` where it is in no state for that. */
 export async function changeWebhook(
-  platform: Platform,
+  platform: WebhooksDeps,
   call: TenantCall,
   reference: string,
   id: string,
@@ -177,7 +188,7 @@ export async function changeWebhook(
 
 /** Sends a message without a row. */
 export async function testWebhook(
-  platform: Platform,
+  platform: WebhooksDeps,
   call: TenantCall,
   reference: string,
   id: string,
@@ -193,7 +204,7 @@ export async function testWebhook(
 
 /** Newest first. */
 export async function deadLettersOf(
-  platform: Platform,
+  platform: WebhooksDeps,
   call: TenantCall,
   reference: string,
   id: string,

@@ -1,6 +1,6 @@
 /** Tables that a statement names without a namespace, as the session's search path has them. */
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../../operations/platform.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { describedTables } from '../../operations/queries/information-schema.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import { bareTables, withNamespaces } from '../sql/table-names.ts'
@@ -11,7 +11,7 @@ import { wordsOf } from '../sql/words.ts'
  * chose, a name that two namespaces have is refused (42P09).
  */
 export async function foundSql(
-  platform: Platform,
+  platform: QueriesDeps,
   call: TenantCall,
   sql: string,
   searchPath: string | null,

@@ -1,7 +1,7 @@
 /** Statements that give rows, by where the rows are: products, by the operation that queries are; or the catalogue. */
 import { checkText } from '@sluice/engine'
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../../operations/platform.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
 import type { AskedTypes } from '../catalogue/asked-types.ts'
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
@@ -43,7 +43,7 @@ export interface OpenRows {
 }
 
 export interface PlanParts {
-  readonly platform: Platform
+  readonly platform: QueriesDeps
   readonly catalogue: CatalogueServer
   readonly types: AskedTypes
 }

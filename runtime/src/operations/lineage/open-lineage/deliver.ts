@@ -23,7 +23,7 @@ import {
   unendedRuns,
   type WaitingRun,
 } from '../../../registry/openlineage-runs.ts'
-import type { Platform } from '../../platform.ts'
+import type { LineageDeps } from '../deps.ts'
 import type { Naming } from './dataset-names.ts'
 import { runEvent } from './run-event.ts'
 import { endOf, type ToldRunDeps, toldRun } from './told-run.ts'
@@ -50,7 +50,7 @@ export interface DeliverDeps extends ToldRunDeps {
 
 /** Null, and nothing is kept: no endpoint is configured. Throws CONFIG `invalid_config`. */
 export async function openLineage(
-  platform: Platform,
+  platform: LineageDeps,
   release: string,
   counts: OpenLineageCounts,
 ): Promise<{ readonly kind: JobKind; readonly source: JobSource } | null> {

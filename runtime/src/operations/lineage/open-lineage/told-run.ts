@@ -18,11 +18,11 @@ import { findProduct, type Product } from '../../../registry/products.ts'
 import { findRun } from '../../../registry/runs.ts'
 import { findVersion } from '../../../registry/versions.ts'
 import type { ColumnOrigin } from '../../deploy/column-classes.ts'
-import type { Platform } from '../../platform.ts'
 import { blockedText, type KeptQuality, openSightOf, type Sight, seesCheck } from '../../products/visible-quality.ts'
+import type { LineageDeps } from '../deps.ts'
 import type { TableFiles, ToldRun } from './run-event.ts'
 
-export type ToldRunDeps = Pick<Platform, 'pool' | 'lake' | 'rules'>
+export type ToldRunDeps = Pick<LineageDeps, 'pool' | 'lake' | 'rules'>
 
 /** The code of a run that was given up, whichever products it was at. */
 const GIVEN_UP = 'run_attempts_exhausted'

@@ -1,0 +1,16 @@
+import type { DistributedCompute } from '../../compute/distributed.ts'
+import type { DashboardSupport } from '../../manifest/context.ts'
+import type { ManifestParsing } from '../../manifest/parsing.ts'
+import type { MaskingRules } from '../../policy/masking.ts'
+import type { ConnectionsDeps } from '../connections/deps.ts'
+import type { RightsDeps } from '../rights/deps.ts'
+
+/** What the operations of `products` work with, and those that they call. */
+export interface ProductsDeps extends ConnectionsDeps, RightsDeps {
+  /** Null where no Trino is configured for transforms. */
+  readonly distributed: DistributedCompute | null
+  readonly rules: MaskingRules
+  readonly parsing: ManifestParsing
+  /** What the dashboard server can show; null where there is none. */
+  readonly dashboards: DashboardSupport | null
+}
