@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { bundleProgram } from '@sluice/engine'
 import { SluiceError, type TableSchema } from '@sluice/sdk'
@@ -233,6 +234,28 @@ describe('threads', () => {
         await assert.rejects(own.threads.run({ name, input, key: 'a' }), { code: 'input_too_costly' })
       }
     }
+  })
+
+  it('end at their processor time, not while others have the processors', async () => {
+    const text = Buffer.from(`{"text":[${'{"a":[1,2]},'.repeat(4_000)}1]}`)
+    const costly = { name: 'json', input: { bytes: text, schemaJson: null, isExact: true }, key: 'a' }
+    await using short = disposable(new ParseThreads({ program: async () => program, deadlineMs: 1, clockMs: 600_000 }))
+    await assert.rejects(short.threads.run(costly), { code: 'input_too_costly' })
+    const deadlineMs = 3_000
+    await using patient = disposable(new ParseThreads({ program: async () => GATES, deadlineMs, clockMs: 600_000 }))
+    const gate = new Int32Array(new SharedArrayBuffer(8))
+    const waits = patient.threads.run({ name: 'gate', input: gate, key: 'a' })
+    await sleep(deadlineMs + 100)
+    Atomics.store(gate, 1, 1)
+    Atomics.notify(gate, 1)
+    await waits
+    await using passed = disposable(new ParseThreads({ program: async () => GATES, clockMs: 1 }))
+    await assert.rejects(
+      passed.threads.run({ name: 'gate', input: new Int32Array(new SharedArrayBuffer(8)), key: 'a' }),
+      {
+        code: 'input_too_costly',
+      },
+    )
   })
 
   it('forget who went away, and end with the server', async () => {

@@ -3,6 +3,7 @@
  * loop reads, nobody else is answered: here it has a thread with a deadline and an end to its memory, and nobody has
  * more than one of them.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   isMainThread,
   MessageChannel,
@@ -31,8 +32,10 @@ export interface ParseThreadsOptions {
   readonly program: () => Promise<URL>
   /** Default 2: with one, a single sender could hold up all others. */
   readonly threads?: number
-  /** Of a task, from when its thread has it. Default 15 s. */
+  /** Processor time of a task. Default 15 s. */
   readonly deadlineMs?: number
+  /** Of a task by the clock, from when its thread has it: others may keep the processors busy. Default four times `deadlineMs`. */
+  readonly clockMs?: number
   /** Of JavaScript values of a thread. Default 192 MB. */
   readonly memoryMb?: number
   /** Tasks of one key that may wait. Default 8. */
@@ -60,6 +63,8 @@ interface WireError {
 }
 
 const DEADLINE_MS = 15_000
+/** How busy the machine is says nothing of what was sent. */
+const CLOCK_PER_DEADLINE = 4
 const MEMORY_MB = 192
 const MOST_WAITING = 8
 /** The first thread stays; others end after so long without a task. */
@@ -147,10 +152,11 @@ export class ParseThreads {
 
   #start(): Thread {
     this.#program ??= this.#options.program()
-    const { deadlineMs = DEADLINE_MS, memoryMb = MEMORY_MB } = this.#options
+    const { deadlineMs = DEADLINE_MS, clockMs = deadlineMs * CLOCK_PER_DEADLINE, memoryMb = MEMORY_MB } = this.#options
     const thread: Thread = new Thread({
       program: this.#program,
       deadlineMs,
+      clockMs,
       memoryMb,
       idleMs: this.#threads.size === 0 ? null : IDLE_MS,
       onEnd: () => this.#threads.delete(thread),
@@ -163,6 +169,7 @@ export class ParseThreads {
 interface ThreadOptions {
   readonly program: Promise<URL>
   readonly deadlineMs: number
+  readonly clockMs: number
   readonly memoryMb: number
   /** Null: it stays. */
   readonly idleMs: number | null
@@ -199,13 +206,27 @@ class Thread {
     const freed = this.#free.promise
     const worker = await this.#worker.catch(ignore)
     if (worker === undefined) return settled
-    const deadline = setTimeout(() => void this.end(tooCostlyError()), this.#options.deadlineMs)
+    const { deadlineMs, clockMs } = this.#options
+    const done = new AbortController()
+    const clock = setTimeout(() => void this.end(tooCostlyError()), clockMs)
+    this.#watch(worker, deadlineMs, done.signal).catch((error: unknown) => this.end(error))
     worker.ref()
     worker.postMessage({ name: job.task.name, input: job.task.input })
     await freed
-    clearTimeout(deadline)
+    done.abort()
+    clearTimeout(clock)
     worker.unref()
     this.#idleFrom()
+  }
+
+  /** Ends the thread where its task uses more of the processors. */
+  async #watch(worker: Worker, deadlineMs: number, done: AbortSignal): Promise<void> {
+    const before = await processorMs(worker)
+    for (let leftMs = deadlineMs; leftMs > 0; leftMs = deadlineMs - ((await processorMs(worker)) - before)) {
+      await sleep(leftMs, undefined, { signal: done }).catch(ignore)
+      if (done.aborted) return
+    }
+    if (!done.aborted) await this.end(tooCostlyError())
   }
 
   /** Fails the task that it has. */
@@ -272,6 +293,17 @@ class Thread {
     this.#idle = setTimeout(() => {
       if (!this.isBusy) void this.end(closedError())
     }, idleMs).unref()
+  }
+}
+
+/** What the thread has used of the processors; 0 before it runs, and when it has ended. */
+async function processorMs(worker: Worker): Promise<number> {
+  try {
+    const { user, system } = await worker.cpuUsage()
+    return (user + system) / 1_000
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_NOT_RUNNING') return 0
+    throw error
   }
 }
 
