@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { describe, it } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { until } from '../../../test/until.ts'
 import { networkOf } from './address.ts'
 import { defineRoute } from './route.ts'
@@ -59,6 +62,21 @@ async function opened(server: TestServer, count: number): Promise<Visitor[]> {
   return all
 }
 
+/** In a thread of its own: says what it was answered, or why not. */
+const SENDER = `
+const { connect } = require('node:net')
+const { parentPort, workerData: { port, written } } = require('node:worker_threads')
+const socket = connect(port, '127.0.0.1', () =>
+  socket.write('GET /api/v1/who HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', () => {
+    Atomics.store(written, 0, 1)
+    Atomics.notify(written, 0)
+  }),
+)
+socket.once('data', (chunk) => parentPort.postMessage(chunk.toString('latin1')))
+socket.once('error', ({ code }) => parentPort.postMessage(code))
+socket.once('close', () => parentPort.postMessage('closed'))
+`
+
 const goneOf = (visitors: readonly Visitor[]): readonly boolean[] => visitors.map(({ isGone }) => isGone)
 
 function close(visitors: readonly Visitor[]): void {
@@ -75,6 +93,24 @@ describe('connections', () => {
     speaking.socket.write(' x\r\n\r\n')
     await until('the other one is answered', () => speaking.answer.startsWith('HTTP/1.1 401'))
     close([speaking])
+  })
+
+  it('whose bytes came while the process was held up stay', async () => {
+    const firstByteTimeoutMs = 50
+    await using server = await startTestServer([who], {}, { firstByteTimeoutMs })
+    const written = new Int32Array(new SharedArrayBuffer(4))
+    // Accepted, and then held up until the bytes are there and their time is over.
+    const holdUp = (message: unknown) => {
+      if ((message as { readonly socket: Socket }).socket.localPort !== server.port) return
+      Atomics.wait(written, 0, 0)
+      for (const untilMs = performance.now() + 2 * firstByteTimeoutMs; performance.now() < untilMs; );
+    }
+    subscribe('net.server.socket', holdUp)
+    const sender = new Worker(SENDER, { eval: true, workerData: { port: server.port, written } })
+    const [heard] = await once(sender, 'message')
+    unsubscribe('net.server.socket', holdUp)
+    await sender.terminate()
+    assert.match(heard, /^HTTP\/1\.1 401 /)
   })
 
   it('of one address are as many as it may have', async () => {

@@ -81,10 +81,16 @@ export class Doors {
 
   #sweep(): void {
     const beforeMs = performance.now() - this.#limits.firstByteMs
+    const late: Socket[] = []
     for (const visitor of this.#silent) {
-      if (visitor.sinceMs > beforeMs) return
+      if (visitor.sinceMs > beforeMs) break
       this.#silent.delete(visitor)
-      if (visitor.socket.bytesRead === 0) visitor.socket.destroy()
+      late.push(visitor.socket)
     }
+    // After what the kernel has taken meanwhile: where this process was held up for so long, nobody else was.
+    const end = () => {
+      for (const socket of late) if (socket.bytesRead === 0) socket.destroy()
+    }
+    if (late.length > 0) setImmediate(end)
   }
 }

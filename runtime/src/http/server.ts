@@ -39,6 +39,8 @@ export interface RunningServer {
 const MAX_HEADERS = 100
 const MAX_CONNECTIONS = 10_000
 const FIRST_BYTE_MS = 5_000
+/** Than clients are told: one that is held up sends the next request on a connection that is still there. */
+const KEPT_LONGER_MS = 10_000
 const TIMEOUT_CHECK_MS = 1_000
 const DRAIN_CHECK_MS = 50
 const LISTEN_ON_MS = { least: 100, most: 5_000 } as const
@@ -54,6 +56,7 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
       headersTimeout: options.headersTimeoutMs ?? 10_000,
       requestTimeout: options.requestTimeoutMs ?? 60_000,
       keepAliveTimeout: options.keepAliveTimeoutMs ?? 65_000,
+      keepAliveTimeoutBuffer: KEPT_LONGER_MS,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
       maxHeaderSize: options.maxHeaderBytes ?? 24 * 1024,
       // Two tokens in one request are refused, instead of one of them being chosen.
