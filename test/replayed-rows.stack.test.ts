@@ -85,6 +85,16 @@ interface Held {
   readonly n: string | null
 }
 
+/** Of each key the line that counts. */
+function newestIn(lines: readonly Line[]): ReadonlyMap<number, Line> {
+  const newest = new Map<number, Line>()
+  for (const line of lines) {
+    const known = newest.get(line.id)
+    if (known === undefined || (line.at ?? -1) >= (known.at ?? -1)) newest.set(line.id, line)
+  }
+  return newest
+}
+
 /** What the raw table and the quarantine have, by an account that shares no code with the runtime. */
 class Account {
   readonly table = new Map<number, Held>()
@@ -102,14 +112,36 @@ class Account {
   holdsD = ({ d }: Line) => /^\d{4}-\d\d-\d\d$/.test(d)
   fits = (line: Line) => this.holdsN(line) && this.holdsD(line)
 
-  /** A sync that reads new files. */
+  /** A sync that reads new files; and all others again where these do not have the newest state of a key that there is. */
+  sync(names: readonly string[]): void {
+    const before = new Map(this.table)
+    const came = newestIn(names.flatMap((name) => this.there.get(name) ?? []))
+    this.read(names)
+    if (!this.sweeps || !this.isOutdated(before, came)) return
+    // Whatever was put aside before is there to be read again, or gone.
+    this.aside = []
+    this.read([...this.there.keys()])
+  }
+
+  isOutdated(before: ReadonlyMap<number, Held>, came: ReadonlyMap<number, Line>): boolean {
+    const isNewer = (one: number, other: number | null) => other === null || one > other
+    return [...before].some(([id, { line: held }]) => {
+      const lines = [...this.there.values()].flat().filter((line) => line.id === id)
+      const there = lines.flatMap(({ at }) => (at === null ? [] : [at]))
+      const now = came.get(id)
+      if (held.at === null) return false
+      const most = held.at
+      if (now !== undefined) return there.some((at) => at <= most && isNewer(at, now.at))
+      return there.length > 0 && there.every((at) => at < most)
+    })
+  }
+
   read(names: readonly string[]): void {
     this.reads += 1
-    const newest = new Map<number, Line>()
+    const lines = names.flatMap((name) => this.there.get(name) ?? [])
+    const newest = newestIn(lines)
     const aside: Aside[] = []
-    for (const line of names.flatMap((name) => this.there.get(name) ?? [])) {
-      const known = newest.get(line.id)
-      if (known === undefined || (line.at ?? -1) >= (known.at ?? -1)) newest.set(line.id, line)
+    for (const line of lines) {
       const faults = [this.holdsN(line), this.holdsD(line)].filter((holds) => !holds)
       for (const _ of faults) aside.push({ line, read: this.reads, place: aside.length })
     }
@@ -263,7 +295,7 @@ for (const { source, deletes, sweeps, points } of SOURCES) {
         // Its columns are looked at when the product is deployed.
         if (step === 0) await openSource(source, deletes)
         await sync(source)
-        account.read([name])
+        account.sync([name])
       }
       await check(account, source, 'as it was read')
       assert.ok(account.aside.length > 20, 'rows were put aside')
