@@ -10,7 +10,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createEngine, type Engine, type EngineLimits } from '@sluice/engine'
 import { FolderStore, Lake, type TableRef } from '@sluice/iceberg'
-import type { TableSchema } from '@sluice/sdk'
 import pg from 'pg'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { migrate } from '../runtime/src/database/migrate.ts'
@@ -19,6 +18,7 @@ import { LAKE_MIGRATIONS } from '../runtime/src/lake/migrations.ts'
 import { registryCatalog } from '../runtime/src/lake/registry-catalog.ts'
 import { measureGrowth } from './lake-growth.ts'
 import { measureMerges } from './lake-merges.ts'
+import { SCHEMA } from './measured-table.ts'
 import { withPeak } from './memory.ts'
 import { flag } from './setup.ts'
 
@@ -37,22 +37,6 @@ export interface LakeBench {
 
 const COLUMNS = `id bigint PRIMARY KEY, name text NOT NULL, city text, country text, amount numeric(12,2),
   quantity integer, ratio double precision, active boolean, born date, updated_at timestamptz`
-
-export const SCHEMA: TableSchema = {
-  columns: [
-    { name: 'id', type: 'long', nullable: false },
-    { name: 'name', type: 'string', nullable: false },
-    { name: 'city', type: 'string', nullable: true },
-    { name: 'country', type: 'string', nullable: true },
-    { name: 'amount', type: 'decimal(12,2)', nullable: true },
-    { name: 'quantity', type: 'integer', nullable: true },
-    { name: 'ratio', type: 'double', nullable: true },
-    { name: 'active', type: 'boolean', nullable: true },
-    { name: 'born', type: 'date', nullable: true },
-    { name: 'updated_at', type: 'timestamptz', nullable: true },
-  ],
-  primaryKey: ['id'],
-}
 
 const COPY = 'COPY measured TO STDOUT (FORMAT csv, FORCE_QUOTE *)'
 

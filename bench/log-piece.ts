@@ -10,32 +10,17 @@ import { createEngine } from '@sluice/engine'
 import { testEngineProgram } from '@sluice/engine/testing'
 import { FolderStore, Lake } from '@sluice/iceberg'
 import { commitStep, LIMITS, startTestLake } from '@sluice/iceberg/testing'
-import type { TableSchema } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
 import { applyLog } from '../runtime/src/ingestion/apply-log.ts'
 import { ChangeSpool, type SpooledTable } from '../runtime/src/ingestion/change-spool.ts'
 import { ANY_KINDS } from '../runtime/src/ingestion/told-kinds.ts'
+import { SCHEMA } from './measured-table.ts'
 import { flag, processorOf } from './setup.ts'
 
 const rows = Number(flag('rows') ?? 150_000)
 const rounds = Number(flag('rounds') ?? 10)
 const TENANT = 'bench'
 const REF = { warehouse: TENANT, namespace: 'raw_source', table: 'measured' }
-const SCHEMA: TableSchema = {
-  columns: [
-    { name: 'id', type: 'long', nullable: false },
-    { name: 'name', type: 'string', nullable: true },
-    { name: 'city', type: 'string', nullable: true },
-    { name: 'country', type: 'string', nullable: true },
-    { name: 'amount', type: 'decimal(12,2)', nullable: true },
-    { name: 'quantity', type: 'integer', nullable: true },
-    { name: 'ratio', type: 'double', nullable: true },
-    { name: 'active', type: 'boolean', nullable: true },
-    { name: 'born', type: 'date', nullable: true },
-    { name: 'updated_at', type: 'timestamptz', nullable: true },
-  ],
-  primaryKey: ['id'],
-}
 const CHANGES = {
   updated: '"u","0001",,,"4711","name","moved","country","1.25","3","0.5","t","1970-01-01","2026-01-01 00:00:00+00"\n',
   deleted: '"d","0001",,,"4711",,,,,,,,,\n',
