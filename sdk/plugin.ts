@@ -10,6 +10,7 @@ import type { Host } from './host.ts'
 import type { ProgramStarter } from './programs.ts'
 import type { ReadOperation } from './read-plan.ts'
 import type { Column, TableSchema } from './schema.ts'
+import type { ServiceKind } from './service.ts'
 import type { ServingStore } from './store.ts'
 
 /** The version of this contract. Minor versions only add; a plugin names a range of it in its manifest. */
@@ -125,14 +126,23 @@ export interface ConnectorHost extends Pick<Host, 'clock' | 'logger' | 'metrics'
   readonly programs?: ProgramStarter
 }
 
+export interface DeclaredPlugin {
+  readonly kind: 'serving' | 'connector'
+  readonly type: string
+  readonly name: string
+}
+
+export interface DeclaredService {
+  readonly kind: ServiceKind
+  readonly name: string
+}
+
 /** What stands under `sluice` in a plugin package's package.json. */
 export interface PluginManifest {
   /** Semver range of the contract: `^1.0.0`. */
   readonly sdk: string
   /** By export subpath (`.` or `./postgresql`). */
-  readonly plugins: Readonly<
-    Record<string, { readonly kind: 'serving' | 'connector'; readonly type: string; readonly name: string }>
-  >
+  readonly plugins: Readonly<Record<string, DeclaredPlugin | DeclaredService>>
 }
 
 /** Returns the plugin as it is; gives its parts their types. */

@@ -12,7 +12,7 @@ import { parse } from 'yaml'
 import type { Issuer } from './config/access.ts'
 import { closed } from './config/closed.ts'
 import { type ExportDestination, OBJECT_STORES } from './config/object-stores.ts'
-import { ConfigSchema } from './config/schema.ts'
+import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
@@ -90,15 +90,19 @@ function isMap(node: unknown): node is Readonly<Record<string, unknown>> {
 
 /**
  * With the one kind of object store that is named: by a union nothing is converted, and of a mistake it says no more than
- * that no kind fits.
+ * that no kind fits. Where plugins of others are listed, names of servers are let through that those may bring.
  */
 function schemaFor(value: unknown): typeof ConfigSchema {
-  const { type: named } = (value as { object_store?: { type?: unknown } }).object_store ?? {}
-  const chosen = OBJECT_STORES.find(({ properties }) => properties.type.const === named)
-  if (chosen === undefined) return ConfigSchema
-  const narrowed: TSchema = Type.Object({ ...ConfigSchema.properties, object_store: chosen }, closed)
+  const { object_store: store, plugins = [] } = value as { object_store?: { type?: unknown }; plugins?: unknown }
+  const schema = [plugins].flat().every(isOwn) ? ConfigSchema : SchemaWithOthers
+  const chosen = OBJECT_STORES.find(({ properties }) => properties.type.const === store?.type)
+  if (chosen === undefined) return schema
+  const narrowed: TSchema = Type.Object({ ...schema.properties, object_store: chosen }, closed)
   return narrowed as typeof ConfigSchema
 }
+
+/** By its name alone: whose it really is, is looked at when it is loaded. */
+const isOwn = (specifier: unknown) => String(specifier).startsWith('@sluice/')
 
 const WHY_UNREAD: Readonly<Record<string, string>> = {
   ENOENT: 'does not exist',

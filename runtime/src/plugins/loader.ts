@@ -9,6 +9,8 @@ import { dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:p
 import { pathToFileURL } from 'node:url'
 import {
   type ConnectorPlugin,
+  type DeclaredPlugin,
+  type DeclaredService,
   type DependingManifest,
   declarationProblems,
   type PluginManifest,
@@ -53,6 +55,36 @@ export async function loadPlugin(
   rules: ProofRules,
   wallConnector: WallConnector = (plugin) => plugin,
 ): Promise<LoadedPlugin> {
+  const { located, declared, sdkRange } = await findPlugin(specifier, baseDirectory)
+  if (!('type' in declared))
+    throw refused(specifier, 'plugin_manifest', `it declares a plugin of kind ${declared.kind}`)
+  const packageName = located.packageJson.name ?? specifier
+  const evidence = await gatherEvidence({ ...located, packageName }, rules)
+  const module = await moduleOf(specifier, located)
+  const plugin = checked(specifier, module.default, declared)
+  const proof = proofOf(plugin, evidence, rules)
+  return {
+    specifier,
+    packageName,
+    packageVersion: located.packageJson.version ?? '0.0.0',
+    sdkRange,
+    plugin: restrictPlugin(
+      plugin.kind === 'connector' ? wallConnector(plugin, located.moduleUrl) : plugin,
+      proof.on,
+      proof.off,
+    ),
+    proof,
+  }
+}
+
+export interface FoundPlugin {
+  readonly located: Located
+  readonly declared: DeclaredPlugin | DeclaredService
+  readonly sdkRange: string
+}
+
+/** What a package says of the plugin at that place, and that its range of the SDK holds this one; no code of it has run. */
+export async function findPlugin(specifier: string, baseDirectory: string): Promise<FoundPlugin> {
   const located = await locate(specifier, baseDirectory)
   const manifest = located.packageJson.sluice
   if (!manifest?.sdk || typeof manifest.plugins !== 'object') {
@@ -63,31 +95,18 @@ export async function loadPlugin(
   }
   const declared = manifest.plugins[located.subpath]
   if (!declared) throw refused(specifier, 'plugin_manifest', `its manifest names no plugin at "${located.subpath}"`)
-  const packageName = located.packageJson.name ?? specifier
-  const evidence = await gatherEvidence({ ...located, packageName }, rules)
-  const module = await moduleOf(specifier, located)
-  const plugin = checked(specifier, module.default, declared)
-  const proof = proofOf(plugin, evidence, rules)
-  return {
-    specifier,
-    packageName,
-    packageVersion: located.packageJson.version ?? '0.0.0',
-    sdkRange: manifest.sdk,
-    plugin: restrictPlugin(
-      plugin.kind === 'connector' ? wallConnector(plugin, located.moduleUrl) : plugin,
-      proof.on,
-      proof.off,
-    ),
-    proof,
-  }
+  return { located, declared, sdkRange: manifest.sdk }
 }
 
 /** Of the runtime's own the module that it has itself, which need not lie at that place. */
-async function moduleOf(specifier: string, { isBundled, moduleUrl }: Located): Promise<{ readonly default?: unknown }> {
+export async function moduleOf(
+  specifier: string,
+  { isBundled, moduleUrl }: Located,
+): Promise<{ readonly default?: unknown }> {
   return (isBundled ? await ownPlugin(specifier) : null) ?? (await import(moduleUrl))
 }
 
-interface Located {
+export interface Located {
   readonly packageJson: PackageJson
   /** `.` or `./postgresql`: the key in the manifest. */
   readonly subpath: string
@@ -170,11 +189,7 @@ async function nearestPackageJson(start: string, packageName: string | null): Pr
   }
 }
 
-function checked(
-  specifier: string,
-  candidate: unknown,
-  declared: PluginManifest['plugins'][string],
-): ServingPlugin | ConnectorPlugin {
+function checked(specifier: string, candidate: unknown, declared: DeclaredPlugin): ServingPlugin | ConnectorPlugin {
   const plugin = candidate as Partial<ServingPlugin | ConnectorPlugin> | null | undefined
   const complete = plugin && typeof plugin.open === 'function' && plugin.settingsSchema && plugin.capabilities
   if (!complete) throw refused(specifier, 'plugin_invalid', 'its default export is no plugin object')
@@ -186,7 +201,7 @@ function checked(
   return plugin as ServingPlugin | ConnectorPlugin
 }
 
-function refused(specifier: string, code: string, why: string, cause?: unknown): SluiceError {
+export function refused(specifier: string, code: string, why: string, cause?: unknown): SluiceError {
   return new SluiceError('CONFIG', `the plugin "${specifier}" cannot be loaded: ${why}`, {
     code,
     remedy: 'Check the plugins named in the configuration and that their packages are installed.',

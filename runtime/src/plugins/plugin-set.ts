@@ -2,8 +2,9 @@
 import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { faultWords } from '../parsing/schema-words.ts'
-import { type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
+import { findPlugin, type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
 import type { ProofRules } from './proof-rules.ts'
+import { isService } from './services.ts'
 
 export interface ServingType {
   readonly type: string
@@ -45,6 +46,9 @@ export interface PluginSetOptions {
 export async function openPlugins(options: PluginSetOptions): Promise<PluginSet> {
   const loaded: LoadedPlugin[] = []
   for (const specifier of options.specifiers) {
+    const { declared } = await findPlugin(specifier, options.baseDirectory)
+    // One that brings a server is loaded where it is chosen.
+    if (isService(declared)) continue
     const plugin = await loadPlugin(specifier, options.baseDirectory, options.proof, options.wallConnector)
     options.onLoaded(plugin)
     loaded.push(plugin)

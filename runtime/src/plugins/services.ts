@@ -1,0 +1,102 @@
+/**
+ * Plugins that bring a server beside the runtime. One is loaded where the configuration chooses it by name: among the
+ * plugins that it lists, or of those that come with the runtime. No suite proves these kinds: the operator's choice stands.
+ */
+import {
+  type DeclaredPlugin,
+  type DeclaredService,
+  type Logger,
+  SERVICE_KINDS,
+  type ServiceKind,
+  type ServicePlugin,
+  SluiceError,
+} from '@sluice/sdk'
+import { Value } from 'typebox/value'
+import { type Settings, settingsType } from '../config/services.ts'
+import { faultWords } from '../parsing/schema-words.ts'
+import { type FoundPlugin, findPlugin, moduleOf, refused } from './loader.ts'
+import { ownPlugin } from './own-plugins.ts'
+
+export interface ServiceSearch {
+  /** Those of the configuration. */
+  readonly specifiers: readonly string[]
+  readonly baseDirectory: string
+  readonly logger: Logger
+}
+
+export const isService = (declared: DeclaredPlugin | DeclaredService): declared is DeclaredService =>
+  (SERVICE_KINDS as readonly string[]).includes(declared.kind)
+
+/**
+ * The plugin of the kind and name. Throws CONFIG `unknown_driver` where there is none, and as `loadPlugin` does.
+ * @typeParam Plugin of that kind, as the SDK declares it
+ */
+export async function loadService<Plugin extends ServicePlugin<ServiceKind, never, unknown>>(
+  kind: Plugin['kind'],
+  name: string,
+  { specifiers, baseDirectory, logger }: ServiceSearch,
+): Promise<Plugin> {
+  const others: string[] = []
+  for (const specifier of specifiers) {
+    const found = await findPlugin(specifier, baseDirectory)
+    if (found.declared.kind !== kind) continue
+    if (found.declared.name === name) return opened<Plugin>(specifier, found, logger)
+    others.push(found.declared.name)
+  }
+  const own = `@sluice/${kind}/${name}`
+  if ((await ownPlugin(own)) !== null) return opened<Plugin>(own, await findPlugin(own, baseDirectory), logger)
+  throw new SluiceError('CONFIG', `no plugin of kind ${kind} is called "${name}"`, {
+    code: 'unknown_driver',
+    remedy: `Of that kind are listed under "plugins": ${others.join(', ') || 'none'}. Add its package there, or choose another.`,
+  })
+}
+
+async function opened<Plugin>(specifier: string, { located, declared }: FoundPlugin, logger: Logger): Promise<Plugin> {
+  const module = await moduleOf(specifier, located)
+  const plugin = module.default as Partial<ServicePlugin<ServiceKind, never, unknown>> | null | undefined
+  const isWhole = plugin && typeof plugin.open === 'function' && plugin.settingsSchema
+  if (!isWhole) throw refused(specifier, 'plugin_invalid', 'its default export is no plugin object')
+  if (plugin.kind !== declared.kind || plugin.name !== declared.name) {
+    throw refused(specifier, 'plugin_invalid', 'its default export is not what its manifest declares')
+  }
+  if (!located.isBundled) logger.warn(`${declared.kind} (${declared.name}) of ${specifier}: proved by nobody but you`)
+  return plugin as Plugin
+}
+
+/**
+ * The settings as the plugin's schema says: texts of the environment converted, defaults filled in. Throws CONFIG
+ * `invalid_settings` that names every fault and no value.
+ * @param where in the configuration: `events.kafka`
+ */
+export function completeSettings<Complete>(
+  plugin: Pick<ServicePlugin<ServiceKind, never, unknown>, 'settingsSchema'>,
+  settings: Settings,
+  where: string,
+): Complete {
+  const schema = settingsType(plugin.settingsSchema)
+  const complete = Value.Default(schema, Value.Convert(schema, listed(plugin, settings)))
+  if (Value.Check(schema, complete)) return complete as Complete
+  const faults = Value.Errors(schema, complete).flatMap((error) => {
+    const path = [where, ...error.instancePath.split('/').slice(1)].join('.')
+    if (error.keyword === 'boolean') return [`${path} is not known`]
+    return error.keyword === 'additionalProperties' ? [] : [`${path} ${faultWords(error, schema)}`]
+  })
+  throw new SluiceError('CONFIG', `settings are not valid: ${faults.join('; ')}`, {
+    code: 'invalid_settings',
+    remedy: `Correct ${where} in the configuration.`,
+  })
+}
+
+/** A list in the environment is one text, parted by commas. */
+function listed(
+  { settingsSchema }: { readonly settingsSchema: ServicePlugin<ServiceKind, never, unknown>['settingsSchema'] },
+  settings: Settings,
+): Settings {
+  const isList = (key: string) => settingsSchema.properties?.[key]?.type === 'array'
+  return Object.fromEntries(
+    Object.entries(settings).map(([key, value]) => [
+      key,
+      isList(key) && typeof value === 'string' ? value.split(',').filter(Boolean) : value,
+    ]),
+  )
+}
