@@ -12,6 +12,7 @@ COPY iceberg/package.json iceberg/
 COPY runtime/package.json runtime/
 COPY plugins/analytics/package.json plugins/analytics/
 COPY plugins/connectors/package.json plugins/connectors/
+COPY plugins/dashboard/package.json plugins/dashboard/
 COPY plugins/lookup/package.json plugins/lookup/
 COPY plugins/realtime/package.json plugins/realtime/
 COPY plugins/timeseries/package.json plugins/timeseries/

@@ -10,6 +10,20 @@ const EVERYWHERE = ['flow.ts', 'config.ts', 'fault-points.ts']
 const RUNTIME = 'runtime/src/'
 const isTest = (path: string) => /\.(test|fixture|conformance)\.ts$/.test(path)
 
+/** Servers beside the runtime, of which it knows what each kind is for, and the two files which plugins come with it. */
+const SERVERS: readonly {
+  readonly word: RegExp
+  readonly kind: string
+  readonly excepted: readonly { readonly path: string; readonly why: string }[]
+}[] = [
+  {
+    word: /superset/i,
+    kind: 'dashboard',
+    excepted: [{ path: 'command/client-file/differences.ts', why: 'of sets' }],
+  },
+]
+const NAMES_PLUGINS = ['config/services.ts', 'plugins/own-plugins.ts']
+
 /** The folders of the paragraph after the one that has these words. */
 function declaredOrder(words: string): readonly string[] {
   const text = readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8')
@@ -188,6 +202,25 @@ describe('imports', () => {
     )
   })
 
+  for (const { word, kind, excepted } of SERVERS) {
+    test(`no file of the runtime names ${word.source}, which a plugin of kind ${kind} brings`, () => {
+      const naming = sourceFiles([`${RUNTIME}**/*.ts`])
+        .map(({ path, text }) => ({ path: path.slice(RUNTIME.length), text }))
+        .filter(({ path, text }) => !isTest(path) && word.test(text))
+        .map(({ path }) => path)
+      const known = [...NAMES_PLUGINS, ...excepted.map(({ path }) => path)]
+      assert.deepEqual(
+        naming.filter((path) => !known.includes(path)),
+        [],
+      )
+      assert.deepEqual(
+        known.filter((path) => !naming.includes(path)),
+        [],
+        'these do not name it any more',
+      )
+    })
+  }
+
   /** Mentions of the whole `Platform` in files of http; it falls as routes say which rooms they ask. Nowhere else is there any. */
   const WHOLE_IN_HTTP = 56
 
@@ -290,7 +323,7 @@ describe('imports', () => {
     }
   })
 
-  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors'].map(
+  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors', 'dashboard'].map(
     (name) => `plugins/${name}`,
   )) {
     test(`${folder} imports the SDK, its declared drivers and itself`, () => {

@@ -13,6 +13,7 @@ import type { Issuer } from './config/access.ts'
 import { closed } from './config/closed.ts'
 import { type ExportDestination, OBJECT_STORES } from './config/object-stores.ts'
 import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
+import { dashboardsOf } from './config/servers-beside.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
@@ -94,11 +95,20 @@ function isMap(node: unknown): node is Readonly<Record<string, unknown>> {
  */
 function schemaFor(value: unknown): typeof ConfigSchema {
   const { object_store: store, plugins = [] } = value as { object_store?: { type?: unknown }; plugins?: unknown }
-  const schema = [plugins].flat().every(isOwn) ? ConfigSchema : SchemaWithOthers
+  const isClosed = [plugins].flat().every(isOwn)
+  const schema = withDriver(isClosed ? ConfigSchema : SchemaWithOthers, value, !isClosed)
   const chosen = OBJECT_STORES.find(({ properties }) => properties.type.const === store?.type)
   if (chosen === undefined) return schema
   const narrowed: TSchema = Type.Object({ ...schema.properties, object_store: chosen }, closed)
   return narrowed as typeof ConfigSchema
+}
+
+/** With the settings of the driver of dashboards that is named, which stand beside keys that all of them have. */
+function withDriver(schema: typeof ConfigSchema, value: unknown, takesOthers: boolean): typeof ConfigSchema {
+  const { driver } = (value as { dashboards?: { driver?: unknown } }).dashboards ?? {}
+  if (typeof driver !== 'string') return schema
+  const dashboards = Type.Optional(dashboardsOf(driver, takesOthers))
+  return Type.Object({ ...schema.properties, dashboards }, closed)
 }
 
 /** By its name alone: whose it really is, is looked at when it is loaded. */

@@ -13,7 +13,7 @@ import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { distributedBy, openLogins, servingTrino, signedFilesOf } from './assembly/catalog.ts'
 import type { Confinement } from './assembly/confinement.ts'
-import { openDashboardServer } from './assembly/dashboard-server.ts'
+import { openDashboards } from './assembly/dashboard-server.ts'
 import { openBus, openChanges } from './assembly/event-bus.ts'
 import type { Lifecycle } from './assembly/lifecycle.ts'
 import { materializeDeps, openChangeSpools } from './assembly/materialization.ts'
@@ -172,7 +172,11 @@ export async function assemble(
   const bus = await openBus(config, { pool, address: databases.registry, logger }, lifecycle)
   const dashboards = await lifecycle.start(
     'dashboards',
-    () => openDashboardServer(config, databases, logger),
+    () =>
+      openDashboards(config, {
+        ...{ specifiers: config.plugins, baseDirectory: process.cwd(), logger, databases },
+        hostFor: (name) => createHost(name, services, pluginMetrics),
+      }),
     (opened) => opened?.close(),
   )
   const served: ServedProducts = new ServedProducts({

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
 import { Client, manifests } from '../../acceptance/client.ts'
 import { type Deployment, openDeployment } from '../../acceptance/deployment.ts'
-import type { SupersetSession } from '../../runtime/src/dashboards/superset-client.ts'
+import type { SupersetSession } from '../../plugins/dashboard/superset/client.ts'
 import { chartRows, listed, operator, person, refusal } from './people.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are checked where they are used

@@ -1,7 +1,7 @@
 /** People of the dashboard server, and what they find there: asked of Superset’s own REST API. */
 import assert from 'node:assert/strict'
 import { SluiceError } from '@sluice/sdk'
-import { SupersetClient, type SupersetSession } from '../../runtime/src/dashboards/superset-client.ts'
+import { SupersetClient, type SupersetSession } from '../../plugins/dashboard/superset/client.ts'
 
 const url = process.env['SLUICE_TEST_SUPERSET_URL'] as string
 const [username = '', password = ''] = (process.env['SLUICE_TEST_SUPERSET_LOGIN'] ?? '').split(':')

@@ -1,50 +1,73 @@
-/** The dashboard server of the configuration: its client, and where in the serving database it reads. */
-import { type Logger, SluiceError } from '@sluice/sdk'
+/** The dashboard server of the configuration: its driver, and where in the serving database it reads. */
+import { type DashboardPlugin, type DashboardServer, type ServiceHost, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
+import { settingsOfDriver } from '../config/servers-beside.ts'
 import type { Config } from '../config.ts'
+import { dashboardPlugin, dashboardSupport, type ShowingServer } from '../dashboards/driver.ts'
 import { ServingViews } from '../dashboards/serving-views.ts'
-import { SupersetClient } from '../dashboards/superset-client.ts'
-import { dashboardSupport } from '../dashboards/support.ts'
 import { type DatabaseAddress, parseAddress } from '../database/address.ts'
 import { openPool } from '../database/pools.ts'
-import type { DashboardSupport } from '../manifest/context.ts'
+import { completeSettings, type ServiceSearch } from '../plugins/services.ts'
 import type { Databases } from './storage.ts'
 
-export interface DashboardServer {
-  readonly support: DashboardSupport
+export interface OpenDashboards {
+  readonly support: ShowingServer
   readonly views: ServingViews
-  readonly server: SupersetClient
+  readonly driver: string
+  readonly server: DashboardServer
   close(): Promise<void>
+}
+
+export interface DashboardParts extends ServiceSearch {
+  readonly databases: Databases
+  readonly hostFor: (name: string) => Promise<ServiceHost & AsyncDisposable>
 }
 
 const CONNECTIONS = 3
 
 /** Null where none is configured. Asks nobody anything yet: a runtime starts without its dashboard server. */
-export function openDashboardServer(config: Config, databases: Databases, logger: Logger): DashboardServer | null {
+export async function openDashboards(config: Config, parts: DashboardParts): Promise<OpenDashboards | null> {
   const { dashboards } = config
   if (dashboards === undefined) return null
-  const support = dashboardSupport(config)
-  const owner = ownerOf(config, databases, support.endpoints[0])
-  const pool: pg.Pool = openPool(owner, { applicationName: 'sluice-dashboards', maxConnections: CONNECTIONS })
+  const plugin = await dashboardPlugin(config, parts)
+  const host = await parts.hostFor(`dashboard-${plugin.name}`)
+  const server = await plugin.open(completeSettings(plugin, settingsOfDriver(dashboards), 'dashboards'), host)
+  const { views, pool } = viewsOf(config, dashboards, plugin, parts)
+  const publicUrl = dashboards.public_url ?? null
+  return {
+    support: { ...dashboardSupport(config, plugin), linkTo: (dataset) => server.linkTo(dataset, publicUrl) },
+    views,
+    driver: plugin.name,
+    server,
+    async close() {
+      await server.close()
+      await host[Symbol.asyncDispose]()
+      await pool.end()
+    },
+  }
+}
+
+type Dashboards = NonNullable<Config['dashboards']>
+
+function viewsOf(
+  config: Config,
+  dashboards: Dashboards,
+  plugin: Pick<DashboardPlugin<never>, 'templates'>,
+  { databases, logger }: DashboardParts,
+): { readonly views: ServingViews; readonly pool: pg.Pool } {
+  const owner = ownerOf(config, databases, dashboardSupport(config, plugin).endpoints[0])
+  const admin = { ...adminOf(dashboards, databases), database: owner.database }
   const { host, port } = databases.embedded?.tcpAddress ?? owner
   const { database_host: shownHost = host, database_port: shownPort = port } = dashboards
-  return {
-    support,
-    views: new ServingViews({
-      pool,
-      admin: { ...adminOf(dashboards, databases), database: owner.database },
-      shown: { host: shownHost, port: shownPort, database: owner.database, tls: owner.tls },
-      onGaps: (gaps) =>
-        logger.warn('logins of dashboards may do more than read; deploy/postgres/20-walls.sh mends that', { gaps }),
-    }),
-    server: new SupersetClient({
-      url: dashboards.url,
-      username: dashboards.username,
-      password: dashboards.password,
-      timeoutMs: dashboards.timeout_ms,
-    }),
-    close: () => pool.end(),
-  }
+  const pool = openPool(owner, { applicationName: 'sluice-dashboards', maxConnections: CONNECTIONS })
+  const views = new ServingViews({
+    pool,
+    admin,
+    shown: { host: shownHost, port: shownPort, database: owner.database, tls: owner.tls },
+    onGaps: (gaps) =>
+      logger.warn('logins of dashboards may do more than read; deploy/postgres/20-walls.sh mends that', { gaps }),
+  })
+  return { views, pool }
 }
 
 function ownerOf({ serving }: Config, databases: Databases, type: string | undefined): DatabaseAddress {
@@ -54,7 +77,7 @@ function ownerOf({ serving }: Config, databases: Databases, type: string | undef
   throw invalid('dashboards need a store in PostgreSQL', 'Serve lookup or timeseries by the driver postgresql.')
 }
 
-function adminOf(dashboards: NonNullable<Config['dashboards']>, databases: Databases): DatabaseAddress {
+function adminOf(dashboards: Dashboards, databases: Databases): DatabaseAddress {
   if (dashboards.database_admin_url !== undefined) return parseAddress(dashboards.database_admin_url)
   if (databases.embedded !== null) return databases.embedded.address
   const remedy = 'Set dashboards.database_admin_url to a login of the serving database’s server that may make roles.'

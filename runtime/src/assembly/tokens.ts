@@ -19,7 +19,7 @@ import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
-import type { DashboardServer } from './dashboard-server.ts'
+import type { OpenDashboards } from './dashboard-server.ts'
 
 function token<T>(name: string): InjectionToken<T> {
   return Symbol(name) as InjectionToken<T>
@@ -45,7 +45,7 @@ export const TOKENS = {
   events: token<EventFeed>('events'),
   bus: token<EventBus | null>('bus'),
   served: token<ServedProducts>('served'),
-  dashboards: token<DashboardServer | null>('dashboards'),
+  dashboards: token<OpenDashboards | null>('dashboards'),
   materialize: token<MaterializeDeps>('materialize'),
   platform: token<Platform>('platform'),
 } as const

@@ -2,10 +2,11 @@
 import type { ServingPlugin } from '@sluice/sdk'
 import { parse } from 'yaml'
 import type { Config } from '../config.ts'
-import { dashboardSupport } from '../dashboards/support.ts'
+import { dashboardPlugin, dashboardSupport } from '../dashboards/driver.ts'
 import { servingTypesOf } from '../manifest/context.ts'
 import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
-import { loadPlugin } from '../plugins/loader.ts'
+import { findPlugin, loadPlugin } from '../plugins/loader.ts'
+import { isService } from '../plugins/services.ts'
 import { problemLine, readManifests } from './product-files.ts'
 
 export interface LintResult {
@@ -25,9 +26,14 @@ export async function lintFolder(folder: string, config: Config): Promise<LintRe
 export async function manifestParser(
   config: Config,
 ): Promise<(texts: Readonly<Record<string, string>>) => ParsedManifests> {
+  const driver = await dashboardPlugin(config, {
+    ...{ specifiers: config.plugins, baseDirectory: process.cwd() },
+    // Of a driver of others it says that nobody has proved it.
+    logger: console,
+  })
   const context = {
     servingTypes: servingTypesOf(await servingPlugins(config)),
-    dashboards: dashboardSupport(config),
+    dashboards: dashboardSupport(config, driver),
     distributed: true,
     leastScheduleMs: config.limits.schedule_interval_ms,
     sensitiveClasses: config.masking.sensitive,
@@ -52,9 +58,15 @@ function nameOf(text: string | undefined): { readonly name: string; readonly dom
 /** Code of plugins that are not proved is not run for a check of manifests. */
 async function servingPlugins(config: Config): Promise<readonly ServingPlugin[]> {
   const rules = { allowUnproved: config.allow_unproved, trustedKeys: [], folder: null }
-  const loaded = await Promise.all(config.plugins.map((specifier) => loadPlugin(specifier, process.cwd(), rules)))
+  const loaded = await Promise.all((await ofStores(config)).map((name) => loadPlugin(name, process.cwd(), rules)))
   const wanted = new Set(Object.entries(config.serving).map(([type, { driver }]) => `${type}/${driver}`))
   return loaded.flatMap(({ plugin }) =>
     plugin.kind === 'serving' && wanted.has(`${plugin.type}/${plugin.name}`) ? [plugin] : [],
   )
+}
+
+/** Without those that bring a server: of these a manifest names only what its dashboards are made by. */
+async function ofStores({ plugins }: Config): Promise<readonly string[]> {
+  const found = await Promise.all(plugins.map((specifier) => findPlugin(specifier, process.cwd())))
+  return plugins.filter((_, index) => found[index] !== undefined && !isService(found[index].declared))
 }

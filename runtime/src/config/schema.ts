@@ -6,7 +6,7 @@ import { Events, OpenLineage, Webhooks } from './events.ts'
 import { Limits, Mcp, Push } from './limits.ts'
 import { Exports, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
-import { Compute, Dashboards, Database, Trino } from './servers-beside.ts'
+import { Compute, Database, dashboardsOf, Trino } from './servers-beside.ts'
 import { Upkeep } from './upkeep.ts'
 import { Wire } from './wire.ts'
 
@@ -122,7 +122,7 @@ const schemaOf = (_takesOthers: boolean) =>
       upkeep: Upkeep,
       trino: Trino,
       compute: Compute,
-      dashboards: Type.Optional(Dashboards),
+      dashboards: Type.Optional(dashboardsOf()),
       metrics_token: Type.Optional(Type.String({ description: 'Bearer token for /metrics besides the admin role.' })),
       certificates: Certificates,
       walls: Type.Union([Type.Literal('required'), Type.Literal('not_required')], {

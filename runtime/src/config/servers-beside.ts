@@ -1,6 +1,7 @@
 /** Servers beside the runtime: databases, engines that run transforms, and the one of dashboards. */
-import { Type } from 'typebox'
+import { type Static, type TObject, type TUnsafe, Type } from 'typebox'
 import { closed } from './closed.ts'
+import { OWN_SERVICES, type Settings, settingsType } from './services.ts'
 
 export const Database = Type.Object(
   {
@@ -78,37 +79,68 @@ export const Compute = Type.Object(
   closed,
 )
 
-export const Dashboards = Type.Object(
-  {
-    url: Type.String({
-      pattern: '^https?://[^?#@]+$',
-      description: 'Address of Superset: https://superset.example.com.',
+const [DRIVERS, IS_OWN] = [Object.keys(OWN_SERVICES.dashboard), (name: string) => name in OWN_SERVICES.dashboard]
+
+/** Of those that come with the runtime, the first. */
+export const DEFAULT_DASHBOARD_DRIVER = DRIVERS[0] as string
+
+/** Of every driver; the rest of `dashboards` are the driver's settings. */
+const OF_DASHBOARDS = {
+  public_url: Type.Optional(Type.String({ description: 'The address that people use, where it is another.' })),
+  issuer: Type.Optional(
+    Type.String({
+      description:
+        'The `iss` of the issuer that people log in to the dashboard server through: grants of its people are roles there. Needed where several are configured.',
     }),
-    public_url: Type.Optional(Type.String({ description: 'The address that people use, where it is another.' })),
-    issuer: Type.Optional(
-      Type.String({
-        description:
-          'The `iss` of the issuer that people log in to Superset through: grants of its people are roles there. Needed where several are configured.',
-      }),
-    ),
-    username: Type.String({ description: 'A login of Superset’s own, with the role Admin.' }),
-    password: Type.String({ description: 'Of that login.' }),
-    database_admin_url: Type.Optional(
-      Type.String({
-        description: 'A login of the serving database’s server that may make roles. Absent: of the embedded server.',
-      }),
-    ),
-    database_host: Type.Optional(
-      Type.String({ description: 'Where Superset finds the serving database; absent: where the runtime does.' }),
-    ),
-    database_port: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 65_535, description: 'At which port there; absent: as the runtime does.' }),
-    ),
-    timeout_ms: Type.Integer({ default: 30_000, minimum: 100, description: 'One request to Superset.' }),
-  },
-  {
-    additionalProperties: false,
-    description:
-      'The server of dashboards. Absent: there is none, and products that want one are deployed without, with a warning.',
-  },
-)
+  ),
+  database_admin_url: Type.Optional(
+    Type.String({
+      description: 'A login of the serving database’s server that may make roles. Absent: of the embedded server.',
+    }),
+  ),
+  database_host: Type.Optional(
+    Type.String({
+      description: 'Where the dashboard server finds the serving database; absent: where the runtime does.',
+    }),
+  ),
+  database_port: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 65_535, description: 'At which port there; absent: as the runtime does.' }),
+  ),
+}
+
+const DRIVER = `The plugin of kind dashboard that makes them. Default: ${DEFAULT_DASHBOARD_DRIVER}.`
+const OwnKeys = Type.Object({ driver: Type.Optional(Type.String()), ...OF_DASHBOARDS })
+
+type DashboardSettings = Static<typeof OwnKeys> & Settings
+
+/**
+ * @param name of the driver, as the configuration has it
+ * @param takesOthers whether it may be one whose settings are known only once it is loaded
+ */
+export function dashboardsOf(name = DEFAULT_DASHBOARD_DRIVER, takesOthers = false): TUnsafe<DashboardSettings> {
+  const isOther = takesOthers && !IS_OWN(name)
+  const { properties = {}, required = [] } =
+    OWN_SERVICES.dashboard[IS_OWN(name) ? name : DEFAULT_DASHBOARD_DRIVER] ?? {}
+  const settings = settingsType({ type: 'object', properties: isOther ? {} : properties, required })
+  const driver = isOther
+    ? Type.String({ description: DRIVER })
+    : Type.Union(
+        DRIVERS.map((own) => Type.Literal(own)),
+        { description: DRIVER },
+      )
+  const schema = Type.Object(
+    { driver: Type.Optional(driver), ...(settings as TObject).properties, ...OF_DASHBOARDS },
+    {
+      additionalProperties: isOther ? Type.Unknown() : false,
+      description:
+        'The server of dashboards. Absent: there is none, and products that want one are deployed without, with a warning.',
+    },
+  )
+  return Type.Unsafe<DashboardSettings>(schema)
+}
+
+/** What of `dashboards` is the driver's. */
+export function settingsOfDriver(dashboards: Settings): Settings {
+  const isOwn = (key: string) => key === 'driver' || key in OF_DASHBOARDS
+  return Object.fromEntries(Object.entries(dashboards).filter(([key]) => !isOwn(key)))
+}

@@ -1,4 +1,5 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
+import { SUPERSET_SETTINGS } from '@sluice/dashboard/superset/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
 import { closed } from './closed.ts'
@@ -8,7 +9,7 @@ export type Settings = Readonly<Record<string, unknown>>
 /** Of those that come with the runtime. */
 export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, JsonSchema>>>> = {
   compute: {},
-  dashboard: {},
+  dashboard: { superset: SUPERSET_SETTINGS },
   'event-bus': {},
   'object-store': {},
 }

@@ -10,6 +10,7 @@ import { claimJobs, finishJob, type Job } from '../jobs/claims.ts'
 import { JobWorker } from '../jobs/worker.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import { createTenant } from '../registry/tenants.ts'
+import { dashboardPlugin } from './driver.ts'
 import { DashboardKeeper } from './keeper.ts'
 import { DASHBOARD_MIGRATIONS } from './migrations.ts'
 import { loginName } from './names.ts'
@@ -22,7 +23,6 @@ import {
   reviewDashboards,
   wishDashboards,
 } from './states.ts'
-import { SupersetClient } from './superset-client.ts'
 import type { WantedDashboards } from './wanted.ts'
 
 const PASSWORD = 'never-to-be-told'
@@ -89,9 +89,12 @@ async function product(id: string, enabled: boolean): Promise<void> {
 const wish = (id: string) => inTransaction(pool, (tx) => wishDashboards(tx, id))
 const claim = (id = PRODUCT) => inTransaction(pool, (tx) => claimDashboards(tx, id, 3_600_000))
 
-function keeper(port: number, load: () => Promise<WantedDashboards | null>, timeoutMs = 200): DashboardKeeper {
-  const server = new SupersetClient({ url: `http://127.0.0.1:${port}`, username: 'u', password: PASSWORD, timeoutMs })
-  return new DashboardKeeper({ pool, logger: silent, views, server, load })
+/** With the driver that comes with the runtime. */
+async function keeper(port: number, load: () => Promise<WantedDashboards | null>, timeout_ms = 200) {
+  const plugin = await dashboardPlugin({}, { specifiers: [], baseDirectory: import.meta.dirname, logger: silent })
+  const settings = { url: `http://127.0.0.1:${port}`, username: 'u', password: PASSWORD, timeout_ms }
+  const server = await plugin.open(settings, {} as never)
+  return new DashboardKeeper({ pool, logger: silent, views, driver: plugin.name, server, load })
 }
 
 /** As a runtime does once it is due. */
@@ -161,7 +164,7 @@ describe('while the dashboard server does not answer', () => {
     test(`because it ${what}, the product’s state tells cause and remedy, and another try is due`, async () => {
       await wish(PRODUCT)
       const before = (await pool.query('select clock_timestamp()::text as at')).rows[0]?.at
-      await seeTo(keeper(port(), wantsNothing))
+      await seeTo(await keeper(port(), wantsNothing))
       const state = await dashboardState(pool, PRODUCT)
       assert.deepEqual([state?.state, state?.attempts, state?.error?.code], ['failed', 1, 'dashboards_unavailable'])
       assert.match(state?.error?.remedy ?? '', /dashboards\.url/)
@@ -181,14 +184,14 @@ describe('while the dashboard server does not answer', () => {
     )
     await wish(PRODUCT)
     await pool.query(`update product_dashboards set applied = '[{"variant":"clear","roles":["sluice:acme:team:x"]}]'`)
-    await seeTo(keeper(9, wantsNothing))
+    await seeTo(await keeper(9, wantsNothing))
     const { rows } = await owner.query('select is_open from sluice_views.logins')
     assert.deepEqual(rows, [{ is_open: false }])
   })
 
   test('it stops without waiting, and gives back its turn', async () => {
     await wish(PRODUCT)
-    const { kind, source } = keeper(mutePort(), wantsNothing, 3_600_000)
+    const { kind, source } = await keeper(mutePort(), wantsNothing, 3_600_000)
     const running = new JobWorker({ pool, address: null, logger: silent, kinds: [kind], sources: [source], pollMs: 5 })
     running.start()
     await until(

@@ -6,7 +6,7 @@
  * knows: while it cannot be told, nobody reads by what was true before.
  */
 import { createHash } from 'node:crypto'
-import { isSluiceError, type Logger } from '@sluice/sdk'
+import { type DashboardServer, type DashboardSession, isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { toDatabaseError } from '../database/errors.ts'
 import { inTransaction } from '../database/pools.ts'
@@ -14,9 +14,8 @@ import { backOffMs } from '../jobs/back-off.ts'
 import { askForJobs, type NextDue } from '../jobs/claims.ts'
 import type { JobKind, JobSource } from '../jobs/worker.ts'
 import type { RecordedError } from '../registry/deployments.ts'
-import { bundleOf } from './bundle.ts'
 import { subjectRole } from './names.ts'
-import type { ServingView, ServingViews, StoredDataset } from './serving-views.ts'
+import { type ServingView, type ServingViews, type StoredDataset, TENANT_COLUMN } from './serving-views.ts'
 import {
   type AppliedVariant,
   type ClaimedDashboards,
@@ -29,8 +28,6 @@ import {
   intendDashboards,
   releaseDashboards,
 } from './states.ts'
-import { putDataset, removeDataset } from './superset.ts'
-import type { SupersetClient } from './superset-client.ts'
 import type { WantedDashboards } from './wanted.ts'
 
 export interface DashboardKeeperOptions {
@@ -38,7 +35,9 @@ export interface DashboardKeeperOptions {
   readonly pool: pg.Pool
   readonly logger: Logger
   readonly views: ServingViews
-  readonly server: SupersetClient
+  /** Of the driver that the server is told by: what another had is made anew. */
+  readonly driver: string
+  readonly server: DashboardServer
   /** Null for a product that is gone, or wants none. */
   readonly load: (product: { readonly tenant: string; readonly productId: string }) => Promise<WantedDashboards | null>
 }
@@ -96,10 +95,10 @@ export class DashboardKeeper {
   }
 
   async #see(claimed: ClaimedDashboards, signal: AbortSignal): Promise<void> {
-    const { pool, views, load } = this.#options
+    const { pool, views, load, driver } = this.#options
     const wanted = await load(claimed)
     const datasets = wanted === null ? [] : await describeAll(views, wanted, signal)
-    const digest = digestOf(wanted, datasets)
+    const digest = digestOf(wanted, datasets, driver)
     const applied = datasets.map(({ stored, roles }) => ({ variant: stored.variant, roles }))
     const notYet = wanted?.isIncomplete === true || datasets.length < (wanted?.variants.length ?? 0)
     if (claimed.digest !== digest) await this.#bring(claimed, wanted, datasets, signal)
@@ -127,17 +126,31 @@ export class DashboardKeeper {
     const session = await server.open(signal)
     for (const { variant } of claimed.applied.filter((former) => !next.has(former.variant))) {
       const dataset = { productId: claimed.productId, variant }
-      await removeDataset(session, dataset)
+      await session.remove(dataset)
       await views.remove(dataset)
     }
     if (wanted === null) return
-    for (const { stored, view, roles } of datasets) {
-      const address = await views.provision(stored, view, signal)
-      const formerRoles = claimed.applied.find(({ variant }) => variant === stored.variant)?.roles ?? []
-      const bundle = bundleOf(wanted, stored.variant, view, address)
-      await putDataset(session, stored, bundle, { tenant: wanted.tenant, roles, formerRoles })
-      await views.setOpen(stored, true)
+    for (const described of datasets) {
+      const formerRoles = claimed.applied.find(({ variant }) => variant === described.stored.variant)?.roles ?? []
+      await this.#put(session, wanted, { ...described, formerRoles }, signal)
     }
+  }
+
+  async #put(
+    session: DashboardSession,
+    wanted: WantedDashboards,
+    { stored, view, roles, formerRoles }: Described & { readonly formerRoles: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { views } = this.#options
+    const address = await views.provision(stored, view, signal)
+    const { variants: _, isIncomplete: __, endpoint: ___, ...shown } = wanted
+    const table = { ...view, tenantColumn: TENANT_COLUMN }
+    await session.put(
+      { ...shown, variant: stored.variant, table, address },
+      { tenant: wanted.tenant, roles, formerRoles },
+    )
+    await views.setOpen(stored, true)
   }
 
   #warn(message: string, error: unknown, details: Readonly<Record<string, unknown>>): void {
@@ -170,10 +183,10 @@ async function describeAll(
 }
 
 /** Of all that is brought there, so that equal wishes ask nothing of anybody. */
-function digestOf(wanted: WantedDashboards | null, datasets: readonly Described[]): string {
+function digestOf(wanted: WantedDashboards | null, datasets: readonly Described[], driver: string): string {
   const { variants: _, isIncomplete: __, ...what } = wanted ?? { variants: [], isIncomplete: false }
   return createHash('sha256')
-    .update(JSON.stringify([what, datasets]))
+    .update(JSON.stringify([what, datasets, driver]))
     .digest('hex')
 }
 

@@ -1,8 +1,9 @@
 /**
- * What things are called in the dashboard server and in PostgreSQL. Every name follows from the product's id and the
- * variant, or from the tenant and who is meant, so that a repeated deploy meets what the former one made.
+ * What subjects and logins are called. Every name follows from the product's id and the variant, or from the tenant and who
+ * is meant, so that a repeated deploy meets what the former one made.
  */
 import { createHash } from 'node:crypto'
+import type { DashboardDatasetId } from '@sluice/sdk'
 
 /** Whom an audience holds: everybody of a team, or one user of the issuer that people log in to the server through. */
 export interface Subject {
@@ -10,17 +11,11 @@ export interface Subject {
   readonly name: string
 }
 
-/** One dataset: a product's copy for readers of one clearance. */
-export interface DatasetId {
-  readonly productId: string
-  readonly variant: string
-}
-
 const ROLE_CHARACTERS = 64
 
 /**
  * The role in the dashboard server that stands for a subject of a tenant: `sluice:acme:team:svc-viewers`. A tenant's slug
- * holds no colon, so no two subjects share one. What the server could not hold is hashed; whoever maps people to roles
+ * holds no colon, so no two subjects share one. What is longer than a role may be is hashed; whoever maps people to roles
  * there does the same.
  */
 export function subjectRole(tenant: string, { kind, name }: Subject): string {
@@ -29,31 +24,8 @@ export function subjectRole(tenant: string, { kind, name }: Subject): string {
 }
 
 /** The dataset's login in PostgreSQL, which is the schema of its view too. It says nothing of the tenant. */
-export function loginName(dataset: DatasetId): string {
-  return `sluice_view_${digest('login', dataset).slice(0, 24)}`
-}
-
-/** In the dashboard server; stable, so that what is imported again takes the place of what is there. */
-export function assetUuid(kind: string, dataset: DatasetId): string {
-  const hex = digest(`asset:${kind}`, dataset)
-  // Of version 8: made by a rule of its own.
-  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
-    '-',
-  )
-}
-
-/** The last part of the dashboard's address. */
-export function dashboardSlug(dataset: DatasetId): string {
-  return `sluice-${digest('slug', dataset).slice(0, 20)}`
-}
-
-/** Of the rules that hide rows: one by tenant, one by classification. */
-export function ruleName(kind: 'tenant' | 'classification', dataset: DatasetId): string {
-  return `sluice ${kind} ${digest('rule', dataset).slice(0, 24)}`
-}
-
-function digest(what: string, { productId, variant }: DatasetId): string {
-  return sha256(JSON.stringify([what, productId, variant]))
+export function loginName({ productId, variant }: DashboardDatasetId): string {
+  return `sluice_view_${sha256(JSON.stringify(['login', productId, variant])).slice(0, 24)}`
 }
 
 function sha256(text: string): string {

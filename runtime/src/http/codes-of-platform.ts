@@ -11,17 +11,17 @@ export const PLATFORM_CODES = {
   dashboards_unavailable: {
     status: 503,
     title: 'Dashboard server unavailable',
-    remedy: 'Check that it is up and reachable under dashboards.url; it is tried again by itself.',
+    remedy: 'Check that it is up and reachable where dashboards says; it is tried again by itself.',
   },
   dashboards_login_refused: {
     status: 500,
     title: 'Login of the dashboard server refused',
-    remedy: 'Check dashboards.username and dashboards.password in the configuration.',
+    remedy: 'Check the login under dashboards in the configuration.',
   },
   dashboards_refused: {
     status: 500,
     title: 'Refused by the dashboard server',
-    remedy: 'Give the login of dashboards.username the role Admin, and use the release that this runtime is made for.',
+    remedy: 'Give the runtime’s login there the rights that the driver asks for, and use a release that the driver is made for.',
   },
   dashboard_login_unsafe: {
     status: 500,

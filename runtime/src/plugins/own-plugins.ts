@@ -10,6 +10,7 @@ const OWN: Readonly<Record<string, () => Promise<{ readonly default?: unknown }>
   '@sluice/connectors/mysql': () => import('@sluice/connectors/mysql'),
   '@sluice/connectors/postgresql': () => import('@sluice/connectors/postgresql'),
   '@sluice/connectors/s3-files': () => import('@sluice/connectors/s3-files'),
+  '@sluice/dashboard/superset': () => import('@sluice/dashboard/superset'),
   '@sluice/lookup/postgresql': () => import('@sluice/lookup/postgresql'),
   '@sluice/realtime/lmdb': () => import('@sluice/realtime/lmdb'),
   '@sluice/realtime/redis': () => import('@sluice/realtime/redis'),

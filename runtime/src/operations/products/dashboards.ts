@@ -1,6 +1,6 @@
 /** What the dashboard server is to show of a product, and to whom, by the rules that the REST API reads by. */
 import { isSluiceError } from '@sluice/sdk'
-import { dashboardSlug, type Subject } from '../../dashboards/names.ts'
+import type { Subject } from '../../dashboards/names.ts'
 import { type DashboardState, dashboardState } from '../../dashboards/states.ts'
 import type { WantedDashboards, WantedVariant } from '../../dashboards/wanted.ts'
 import type { Principal } from '../../flow.ts'
@@ -132,18 +132,17 @@ export interface ShownDashboards {
 
 /** Null where the product has no dashboards and is to have none, and where there is no server of them. */
 export async function shownDashboards(platform: ProductsDeps, productId: string): Promise<ShownDashboards | null> {
-  if (platform.dashboards === null) return null
+  const { dashboards } = platform
+  if (dashboards === null) return null
   const state = await dashboardState(platform.pool, productId)
   if (state === null) return null
-  const { url, public_url: publicUrl } = platform.config.dashboards ?? {}
-  const base = (publicUrl ?? url ?? '').replace(/\/+$/, '')
-  const links = state.state !== 'ok' ? [] : state.applied
+  const shown = state.state !== 'ok' ? [] : state.applied
   return {
     state: state.state,
     error: state.error,
-    links: links.map(({ variant }) => ({
-      variant,
-      url: `${base}/superset/dashboard/${dashboardSlug({ productId, variant })}/`,
-    })),
+    links: shown.flatMap(({ variant }) => {
+      const url = dashboards.linkTo({ productId, variant })
+      return url === null ? [] : [{ variant, url }]
+    }),
   }
 }

@@ -1,5 +1,5 @@
 import type { DistributedCompute } from '../../compute/distributed.ts'
-import type { DashboardSupport } from '../../manifest/context.ts'
+import type { ShowingServer } from '../../dashboards/driver.ts'
 import type { ManifestParsing } from '../../manifest/parsing.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
 import type { ConnectionsDeps } from '../connections/deps.ts'
@@ -11,6 +11,6 @@ export interface ProductsDeps extends ConnectionsDeps, RightsDeps {
   readonly distributed: DistributedCompute | null
   readonly rules: MaskingRules
   readonly parsing: ManifestParsing
-  /** What the dashboard server can show; null where there is none. */
-  readonly dashboards: DashboardSupport | null
+  /** Null where there is no dashboard server. */
+  readonly dashboards: ShowingServer | null
 }

@@ -2,32 +2,23 @@
  * A dataset in Superset: made, changed, removed. Who may read it is said twice: by the permission that is given to the
  * roles of its audience, and by rules that hide every row from all others, however they came by the dataset.
  */
-import { SluiceError } from '@sluice/sdk'
-import type { Bundle } from './bundle.ts'
-import { assetUuid, type DatasetId, dashboardSlug, ruleName } from './names.ts'
-import { TENANT_COLUMN } from './serving-views.ts'
-import type { SupersetSession } from './superset-client.ts'
+import { type DashboardAudience, type DashboardDataset, type DashboardDatasetId, SluiceError } from '@sluice/sdk'
+import { bundleOf } from './bundle.ts'
+import type { SupersetSession } from './client.ts'
+import { assetUuid, dashboardSlug, ruleName } from './names.ts'
 import { CHART_KEYS } from './templates.ts'
-
-export interface Audience {
-  readonly tenant: string
-  /** Names of roles; those that are not there are made. */
-  readonly roles: readonly string[]
-  /** Roles that may have been given the dataset before. */
-  readonly formerRoles: readonly string[]
-}
 
 interface Found {
   readonly id: number
 }
 
-/** Repeatable: what is there by its name or UUID is changed, and nothing is made twice. */
+/** Repeatable: what is there by its name or UUID is changed, and nothing is made twice. Roles that are not there are made. */
 export async function putDataset(
   session: SupersetSession,
-  dataset: DatasetId,
-  bundle: Bundle,
-  audience: Audience,
+  dataset: DashboardDataset,
+  audience: DashboardAudience,
 ): Promise<void> {
+  const bundle = bundleOf(dataset)
   const form = new FormData()
   form.set('bundle', new Blob([Uint8Array.from(bundle.archive)], { type: 'application/zip' }), 'sluice.zip')
   form.set('passwords', '{}')
@@ -36,7 +27,7 @@ export async function putDataset(
   const { id, permission } = await datasetOf(session, dataset)
   const roles = new Map<string, number>()
   for (const name of audience.roles) roles.set(name, await roleId(session, name))
-  await putRules(session, dataset, id, audience.tenant, [...roles.values()])
+  await putRules(session, dataset, id, { tenant: audience.tenant, roles: [...roles.values()] })
   const resource = await permissionId(session, permission)
   for (const name of audience.formerRoles.filter((former) => !roles.has(former))) {
     const former = await find(session, 'security/roles', 'name', name)
@@ -46,7 +37,7 @@ export async function putDataset(
 }
 
 /** Removes the dataset with its dashboard, charts, connection and rules, in this order. Repeatable. */
-export async function removeDataset(session: SupersetSession, dataset: DatasetId): Promise<void> {
+export async function removeDataset(session: SupersetSession, dataset: DashboardDatasetId): Promise<void> {
   await removeCharts(session, dataset, [])
   const found = await byUuid(session, 'dataset', assetUuid('dataset', dataset))
   if (found !== null) await session.delete(`/api/v1/dataset/${found.id}`)
@@ -59,7 +50,11 @@ export async function removeDataset(session: SupersetSession, dataset: DatasetId
 }
 
 /** Removes the charts that a former template had, and the dashboard where no chart is kept. */
-async function removeCharts(session: SupersetSession, dataset: DatasetId, kept: readonly string[]): Promise<void> {
+async function removeCharts(
+  session: SupersetSession,
+  dataset: DashboardDatasetId,
+  kept: readonly string[],
+): Promise<void> {
   if (kept.length === 0) {
     const dashboard = await byUuid(session, 'dashboard', dashboardSlug(dataset))
     if (dashboard !== null) await session.delete(`/api/v1/dashboard/${dashboard.id}`)
@@ -70,7 +65,7 @@ async function removeCharts(session: SupersetSession, dataset: DatasetId, kept: 
   }
 }
 
-async function datasetOf(session: SupersetSession, dataset: DatasetId) {
+async function datasetOf(session: SupersetSession, dataset: DashboardDatasetId) {
   const answer = await session.get(`/api/v1/dataset/${assetUuid('dataset', dataset)}`)
   const { result } = (answer ?? {}) as {
     readonly result?: {
@@ -95,12 +90,11 @@ async function roleId(session: SupersetSession, name: string): Promise<number> {
 /** Of the audience, rows of the tenant; of everybody else, none. */
 async function putRules(
   session: SupersetSession,
-  dataset: DatasetId,
+  dataset: DashboardDataset,
   datasetId: number,
-  tenant: string,
-  roles: readonly number[],
+  { tenant, roles }: { readonly tenant: string; readonly roles: readonly number[] },
 ): Promise<void> {
-  const own = `${TENANT_COLUMN} = '${tenant.replaceAll("'", "''")}'`
+  const own = `${dataset.table.tenantColumn} = '${tenant.replaceAll("'", "''")}'`
   await putRule(session, {
     ...{ name: ruleName('classification', dataset), filter_type: 'Base', clause: '1 = 0' },
     ...{ tables: [datasetId], roles, description: 'Whoever is not in the audience sees no rows.' },

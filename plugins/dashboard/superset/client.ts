@@ -4,11 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
+import type { SupersetSettings } from './settings.ts'
 
-export interface SupersetSettings {
-  readonly url: string
-  readonly username: string
-  readonly password: string
+export type SupersetLogin = Omit<SupersetSettings, 'timeout_ms'> & {
   /** Of one request. */
   readonly timeoutMs: number
 }
@@ -42,9 +40,9 @@ interface Request {
 }
 
 export class SupersetClient {
-  readonly #settings: SupersetSettings
+  readonly #settings: SupersetLogin
 
-  constructor(settings: SupersetSettings) {
+  constructor(settings: SupersetLogin) {
     this.#settings = settings
   }
 

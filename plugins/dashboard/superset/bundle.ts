@@ -2,11 +2,9 @@
  * A dataset as the dashboard server imports it: connection, dataset, charts, dashboard. Each is told by a UUID that
  * follows from the product, so that importing again changes what is there. All files are JSON, which is YAML too.
  */
-import type { OutputColumn } from '../manifest/manifest-set.ts'
-import { assetUuid, type DatasetId, dashboardSlug } from './names.ts'
-import type { ServingView } from './serving-views.ts'
+import type { DashboardColumn, DashboardDataset } from '@sluice/sdk'
+import { assetUuid, dashboardSlug } from './names.ts'
 import { type ChartDraft, COUNT, chartsOf } from './templates.ts'
-import type { WantedDashboards } from './wanted.ts'
 import { zipOf } from './zip.ts'
 
 const VERSION = '1.0.0'
@@ -19,37 +17,37 @@ export interface Bundle {
   readonly chartKeys: readonly string[]
 }
 
-/** `address` is of the dataset's login, with its password: the archive is as secret as that. */
-export function bundleOf(wanted: WantedDashboards, variant: string, view: ServingView, address: string): Bundle {
-  const dataset = { productId: wanted.productId, variant }
-  const charts = wanted.template === null ? [] : chartsOf(wanted.template, columnsIn(view, wanted.columns))
+/** It holds the dataset's address, with its password: the archive is as secret as that. */
+export function bundleOf(dataset: DashboardDataset): Bundle {
+  const charts = dataset.template === null ? [] : chartsOf(dataset.template, columnsIn(dataset))
   const files = new Map<string, unknown>([
     ['metadata', { version: VERSION, type: 'assets', timestamp: '2026-01-01T00:00:00+00:00' }],
-    ['databases/own', database(wanted, dataset, address)],
-    ['datasets/own/own', datasetOf(wanted, dataset, view)],
-    ...charts.map((chart) => [`charts/${chart.key}`, chartOf(wanted, dataset, chart)] as const),
-    ...(charts.length === 0 ? [] : [['dashboards/own', dashboard(wanted, dataset, charts)] as const]),
+    ['databases/own', database(dataset)],
+    ['datasets/own/own', datasetOf(dataset)],
+    ...charts.map((chart) => [`charts/${chart.key}`, chartOf(dataset, chart)] as const),
+    ...(charts.length === 0 ? [] : [['dashboards/own', dashboard(dataset, charts)] as const]),
   ])
   const texts = [...files].map(([name, value]) => [`sluice/${name}.yaml`, JSON.stringify(value)] as const)
   return { archive: zipOf(new Map(texts)), chartKeys: charts.map(({ key }) => key) }
 }
 
-function columnsIn(view: ServingView, columns: readonly OutputColumn[]): readonly OutputColumn[] {
-  const there = new Set(view.columns.map(({ name }) => name))
+function columnsIn({ table, columns }: DashboardDataset): readonly DashboardColumn[] {
+  const there = new Set(table.columns.map(({ name }) => name))
   return columns.filter(({ name }) => there.has(name))
 }
 
 /** People read it; the end of the UUID keeps apart what is called the same after shortening. */
-function databaseName({ tenant, domain, product }: WantedDashboards, dataset: DatasetId): string {
-  const name = `${tenant} ${domain}.${product} ${dataset.variant}`.slice(0, MOST_NAME_CHARACTERS)
+function databaseName(dataset: DashboardDataset): string {
+  const { tenant, domain, product, variant } = dataset
+  const name = `${tenant} ${domain}.${product} ${variant}`.slice(0, MOST_NAME_CHARACTERS)
   return `${name} ${assetUuid('database', dataset).slice(-8)}`
 }
 
-function database(wanted: WantedDashboards, dataset: DatasetId, address: string) {
+function database(dataset: DashboardDataset) {
   return {
-    database_name: databaseName(wanted, dataset),
-    sqlalchemy_uri: address.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'),
-    ...cacheTimeout(wanted),
+    database_name: databaseName(dataset),
+    sqlalchemy_uri: dataset.address.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'),
+    ...cacheTimeout(dataset),
     expose_in_sqllab: false,
     allow_run_async: false,
     allow_ctas: false,
@@ -63,26 +61,27 @@ function database(wanted: WantedDashboards, dataset: DatasetId, address: string)
   }
 }
 
-function datasetOf(wanted: WantedDashboards, dataset: DatasetId, view: ServingView) {
+function datasetOf(dataset: DashboardDataset) {
+  const { table } = dataset
   return {
-    table_name: view.name,
-    schema: view.schema,
-    main_dttm_col: view.columns.find(({ type }) => isTime(type))?.name ?? null,
-    description: wanted.description,
-    ...cacheTimeout(wanted),
+    table_name: table.name,
+    schema: table.schema,
+    main_dttm_col: table.columns.find(({ type }) => isTime(type))?.name ?? null,
+    description: dataset.description,
+    ...cacheTimeout(dataset),
     sql: null,
     filter_select_enabled: true,
     uuid: assetUuid('dataset', dataset),
     database_uuid: assetUuid('database', dataset),
     version: VERSION,
-    columns: view.columns.map(({ name, type }) => ({
+    columns: table.columns.map(({ name, type }) => ({
       column_name: name,
       type: type.toUpperCase(),
       is_dttm: isTime(type),
       is_active: true,
       groupby: true,
       filterable: true,
-      description: wanted.columns.find((column) => column.name === name)?.description ?? '',
+      description: dataset.columns.find((column) => column.name === name)?.description ?? '',
     })),
     metrics: [{ metric_name: COUNT, metric_type: 'count', verbose_name: 'Rows', expression: 'COUNT(*)' }],
   }
@@ -90,16 +89,16 @@ function datasetOf(wanted: WantedDashboards, dataset: DatasetId, view: ServingVi
 
 const isTime = (type: string): boolean => type === 'date' || type.startsWith('timestamp')
 
-function cacheTimeout({ refreshIntervalMs }: WantedDashboards): { readonly cache_timeout: number | null } {
+function cacheTimeout({ refreshIntervalMs }: DashboardDataset): { readonly cache_timeout: number | null } {
   return { cache_timeout: refreshIntervalMs === null ? null : Math.ceil(refreshIntervalMs / 1000) }
 }
 
-function chartOf(wanted: WantedDashboards, dataset: DatasetId, { key, title, vizType, params }: ChartDraft) {
+function chartOf(dataset: DashboardDataset, { key, title, vizType, params }: ChartDraft) {
   return {
-    slice_name: `${title}: ${wanted.domain}.${wanted.product}`.slice(0, MOST_NAME_CHARACTERS),
+    slice_name: `${title}: ${dataset.domain}.${dataset.product}`.slice(0, MOST_NAME_CHARACTERS),
     viz_type: vizType,
-    params: { ...params, viz_type: vizType, adhoc_filters: wanted.hasHistory ? [ONLY_CURRENT] : [] },
-    ...cacheTimeout(wanted),
+    params: { ...params, viz_type: vizType, adhoc_filters: dataset.hasHistory ? [ONLY_CURRENT] : [] },
+    ...cacheTimeout(dataset),
     uuid: assetUuid(`chart:${key}`, dataset),
     dataset_uuid: assetUuid('dataset', dataset),
     version: VERSION,
@@ -115,12 +114,12 @@ const ONLY_CURRENT = {
   comparator: null,
 }
 
-function dashboard(wanted: WantedDashboards, dataset: DatasetId, charts: readonly ChartDraft[]) {
-  const title = `${wanted.domain}.${wanted.product}${dataset.variant === 'clear' ? '' : ` (${dataset.variant})`}`
-  const seconds = cacheTimeout(wanted).cache_timeout
+function dashboard(dataset: DashboardDataset, charts: readonly ChartDraft[]) {
+  const title = `${dataset.domain}.${dataset.product}${dataset.variant === 'clear' ? '' : ` (${dataset.variant})`}`
+  const seconds = cacheTimeout(dataset).cache_timeout
   return {
     dashboard_title: title.slice(0, MOST_NAME_CHARACTERS),
-    description: wanted.description,
+    description: dataset.description,
     slug: dashboardSlug(dataset),
     uuid: assetUuid('dashboard', dataset),
     position: position(title, dataset, charts),
@@ -131,7 +130,7 @@ function dashboard(wanted: WantedDashboards, dataset: DatasetId, charts: readonl
 }
 
 /** One row for each chart that fills one; those that do not share a row. */
-function position(title: string, dataset: DatasetId, charts: readonly ChartDraft[]): Record<string, unknown> {
+function position(title: string, dataset: DashboardDataset, charts: readonly ChartDraft[]): Record<string, unknown> {
   const rows: ChartDraft[][] = []
   for (const chart of charts) {
     const last = rows.at(-1)
@@ -156,7 +155,7 @@ function position(title: string, dataset: DatasetId, charts: readonly ChartDraft
 
 function placedChart(
   chart: ChartDraft,
-  dataset: DatasetId,
+  dataset: DashboardDataset,
   parents: readonly string[],
   charts: readonly ChartDraft[],
 ): unknown {

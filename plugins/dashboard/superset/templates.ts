@@ -1,6 +1,5 @@
 /** The dashboards that products can ask for by name. A template uses columns by their roles and types, and no SQL. */
-import type { DashboardSupport } from '../manifest/context.ts'
-import type { OutputColumn } from '../manifest/manifest-set.ts'
+import type { DashboardColumn, DashboardTemplates } from '@sluice/sdk'
 
 export interface ChartDraft {
   /** Tells the charts of a dataset apart, in every template: charts keep their identity when a template changes. */
@@ -18,7 +17,7 @@ type ChartKey = (typeof CHART_KEYS)[number]
 interface Template {
   readonly keys: readonly ChartKey[]
   readonly needs: string
-  fits(columns: readonly OutputColumn[]): boolean
+  fits(columns: readonly DashboardColumn[]): boolean
 }
 
 const TEMPLATES: ReadonlyMap<string, Template> = new Map<string, Template>([
@@ -41,7 +40,7 @@ const TEMPLATES: ReadonlyMap<string, Template> = new Map<string, Template>([
   ],
 ])
 
-export const DASHBOARD_TEMPLATES: DashboardSupport['templates'] = {
+export const DASHBOARD_TEMPLATES: DashboardTemplates = {
   names: [...TEMPLATES.keys()],
   missing(name, columns) {
     const template = TEMPLATES.get(name)
@@ -56,12 +55,12 @@ const NUMBERS = /^(integer|long|float|double|decimal\b)/
 const TIMES = ['date', 'timestamp', 'timestamptz']
 
 /** `columns`: those that the dataset has. What a mask has taken away is left out, and a chart that needs it too. */
-export function chartsOf(name: string, columns: readonly OutputColumn[]): readonly ChartDraft[] {
+export function chartsOf(name: string, columns: readonly DashboardColumn[]): readonly ChartDraft[] {
   const keys = TEMPLATES.get(name)?.keys ?? []
   return keys.flatMap((key) => DRAFTS[key](columns) ?? [])
 }
 
-const DRAFTS: Readonly<Record<ChartKey, (columns: readonly OutputColumn[]) => ChartDraft | null>> = {
+const DRAFTS: Readonly<Record<ChartKey, (columns: readonly DashboardColumn[]) => ChartDraft | null>> = {
   total: () => ({
     key: 'total',
     title: 'Rows',
@@ -98,7 +97,7 @@ const DRAFTS: Readonly<Record<ChartKey, (columns: readonly OutputColumn[]) => Ch
 /** Saved with every dataset. */
 export const COUNT = 'count'
 
-function metrics(columns: readonly OutputColumn[]): readonly unknown[] {
+function metrics(columns: readonly DashboardColumn[]): readonly unknown[] {
   const measures = columns.filter(({ role, type }) => role === 'measure' && NUMBERS.test(type))
   if (measures.length === 0) return [COUNT]
   return measures.slice(0, MOST_MEASURES).map(({ name }) => ({
@@ -109,10 +108,10 @@ function metrics(columns: readonly OutputColumn[]): readonly unknown[] {
   }))
 }
 
-const timeColumn = (columns: readonly OutputColumn[]): OutputColumn | undefined =>
+const timeColumn = (columns: readonly DashboardColumn[]): DashboardColumn | undefined =>
   columns.find(({ role, type }) => role === 'time' && TIMES.includes(type)) ??
   columns.find(({ type }) => TIMES.includes(type))
 
-const dimension = (columns: readonly OutputColumn[]): OutputColumn | undefined =>
+const dimension = (columns: readonly DashboardColumn[]): DashboardColumn | undefined =>
   columns.find(({ role }) => role === 'dimension') ??
   columns.find(({ role, type }) => role !== 'identity' && (type === 'string' || type === 'boolean'))

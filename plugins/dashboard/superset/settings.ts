@@ -1,0 +1,25 @@
+/** Where Superset is. Loads nothing, since every runtime reads it for its configuration. */
+import type { JsonSchema } from '@sluice/sdk'
+
+export interface SupersetSettings {
+  readonly url: string
+  readonly username: string
+  readonly password: string
+  readonly timeout_ms: number
+}
+
+export const SUPERSET_SETTINGS: JsonSchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['url', 'username', 'password'],
+  properties: {
+    url: {
+      type: 'string',
+      pattern: '^https?://[^?#@]+$',
+      description: 'Address of Superset: https://superset.example.com.',
+    },
+    username: { type: 'string', description: 'A login of Superset’s own, with the role Admin.' },
+    password: { type: 'string', 'x-secret': true, description: 'Of that login.' },
+    timeout_ms: { type: 'integer', default: 30_000, minimum: 100, description: 'One request to Superset.' },
+  },
+}
