@@ -152,3 +152,28 @@ test('a lineage server is none unless it is named, whole and without a login, an
     assert.throws(() => load({ SLUICE_OPENLINEAGE__URL: url }), { code: 'invalid_config' })
   }
 })
+
+test('dashboards take the settings of their driver beside keys of the runtime’s own, and of other drivers what these check', () => {
+  const own = { URL: 'http://boards.example.com', USERNAME: 'sluice', PASSWORD: 'hidden' }
+  const under = (values: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(values).map(([name, value]) => [`SLUICE_DASHBOARDS__${name}`, value]))
+  const { dashboards } = load(under({ ...own, TIMEOUT_MS: '5000', DATABASE_PORT: '5433' }))
+  assert.deepEqual([dashboards?.['timeout_ms'], dashboards?.database_port], [5000, 5433])
+  assert.match(problemOf({ environment: under({ URL: own.URL }), flags: {} }), /dashboards lacks username, password$/)
+  assert.match(
+    problemOf({ environment: under({ ...own, TIMEOUT: '1' }), flags: {} }),
+    /dashboards\.timeout is not known; did you mean dashboards\.timeout_ms\?$/,
+  )
+  const other = { ...under({ DRIVER: 'pages', PASSPHRASE: 'hidden', DATABASE_PORT: '5433' }) }
+  assert.match(problemOf({ environment: other, flags: {} }), /dashboards\.driver/)
+  const config = load({ ...other, SLUICE_PLUGINS: '@sluice/lookup/postgresql,./pages' })
+  assert.deepEqual(config.dashboards, { driver: 'pages', passphrase: 'hidden', database_port: 5433 })
+  assert.ok(!JSON.stringify(redactedConfig(config)).includes('hidden'))
+  assert.match(
+    problemOf({
+      environment: { ...other, SLUICE_PLUGINS: './pages', SLUICE_DASHBOARDS__DATABASE_PORT: 'no' },
+      flags: {},
+    }),
+    /dashboards\.database_port/,
+  )
+})

@@ -13,7 +13,7 @@ import type { Issuer } from './config/access.ts'
 import { closed } from './config/closed.ts'
 import { type ExportDestination, OBJECT_STORES } from './config/object-stores.ts'
 import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
-import { dashboardsOf } from './config/servers-beside.ts'
+import { dashboardsOf, shownDashboards } from './config/servers-beside.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
@@ -223,7 +223,9 @@ function invalidConfig(problems: readonly string[], cause?: unknown): SluiceErro
 
 /** The configuration as it may be shown: everything that could hold a secret is hidden. */
 export function redactedConfig(config: Config): unknown {
-  return JSON.parse(JSON.stringify(config), (key, value) => {
+  const { dashboards } = config
+  const shown = dashboards === undefined ? config : { ...config, dashboards: shownDashboards(dashboards) }
+  return JSON.parse(JSON.stringify(shown), (key, value) => {
     if (value === null || value === undefined) return value
     if (/(_url|token|password|secret|key)$/.test(key) && key !== 'public_url') return '********'
     return key === 'settings' ? '********' : value

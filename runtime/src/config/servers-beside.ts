@@ -144,3 +144,10 @@ export function settingsOfDriver(dashboards: Settings): Settings {
   const isOwn = (key: string) => key === 'driver' || key in OF_DASHBOARDS
   return Object.fromEntries(Object.entries(dashboards).filter(([key]) => !isOwn(key)))
 }
+
+/** As they may be shown: nobody knows which settings of a driver of others are secrets. */
+export function shownDashboards(dashboards: DashboardSettings): DashboardSettings {
+  if (IS_OWN(dashboards.driver ?? DEFAULT_DASHBOARD_DRIVER)) return dashboards
+  const hidden = Object.keys(settingsOfDriver(dashboards)).map((key) => [key, '********'])
+  return { ...dashboards, ...Object.fromEntries(hidden) }
+}

@@ -98,7 +98,7 @@ export class DashboardKeeper {
     const { pool, views, load, driver } = this.#options
     const wanted = await load(claimed)
     const datasets = wanted === null ? [] : await describeAll(views, wanted, signal)
-    const digest = digestOf(wanted, datasets, driver)
+    const digest = digestOf(wanted, datasets, { driver, at: views.shown })
     const applied = datasets.map(({ stored, roles }) => ({ variant: stored.variant, roles }))
     const notYet = wanted?.isIncomplete === true || datasets.length < (wanted?.variants.length ?? 0)
     if (claimed.digest !== digest) await this.#bring(claimed, wanted, datasets, signal)
@@ -182,11 +182,11 @@ async function describeAll(
   return described
 }
 
-/** Of all that is brought there, so that equal wishes ask nothing of anybody. */
-function digestOf(wanted: WantedDashboards | null, datasets: readonly Described[], driver: string): string {
+/** Of all that is brought there, and of where it lies, so that equal wishes ask nothing of anybody. */
+function digestOf(wanted: WantedDashboards | null, datasets: readonly Described[], server: object): string {
   const { variants: _, isIncomplete: __, ...what } = wanted ?? { variants: [], isIncomplete: false }
   return createHash('sha256')
-    .update(JSON.stringify([what, datasets, driver]))
+    .update(JSON.stringify([what, datasets, server]))
     .digest('hex')
 }
 

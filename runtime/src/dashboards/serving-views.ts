@@ -126,6 +126,11 @@ export class ServingViews {
     this.#deps = deps
   }
 
+  /** Where the dashboard server finds the views. */
+  get shown(): ServingViewsDeps['shown'] {
+    return this.#deps.shown
+  }
+
   /** What a dataset's view has or would have; null while the store has none of its rows. */
   async describe(dataset: StoredDataset, signal: AbortSignal): Promise<ServingView | null> {
     const columns = await inTransaction(
