@@ -265,7 +265,8 @@ export const SUITES: readonly Suite[] = [
     name: 'object-store',
     servers: ['versitygw'],
     tests: [
-      'iceberg/src/store/{s3-contract,s3-network}.stack.test.ts',
+      'plugins/object-store/s3/*.stack.test.ts',
+      'stack/object-store/network.stack.test.ts',
       'plugins/connectors/s3-files/*.stack.test.ts',
       'runtime/src/operations/exports/*.stack.test.ts',
       'test/s3-files-walls.stack.test.ts',
@@ -346,8 +347,8 @@ export const SUITES: readonly Suite[] = [
     name: 'minio',
     servers: ['minio', 'iceberg-readers'],
     tests: [
-      'stack/object-store/*.stack.test.ts',
-      'iceberg/src/**/{s3-contract,lake-on-s3}.stack.test.ts',
+      'stack/object-store/{lake,least-privilege}.stack.test.ts',
+      'plugins/object-store/s3/contract.stack.test.ts',
       'stack/catalog/signed.stack.test.ts',
     ],
     expectedSeconds: 90,

@@ -1,4 +1,5 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
+import { settingsSchema as s3, destinationSchema as s3Destination } from '@sluice/object-store/s3/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
 import { closed } from './closed.ts'
@@ -10,8 +11,14 @@ export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, 
   compute: {},
   dashboard: {},
   'event-bus': {},
-  'object-store': {},
+  'object-store': { s3 },
 }
+
+/** Of places that exports are written to, in those of these stores that need less for it. */
+export const OWN_DESTINATIONS: Readonly<Record<string, JsonSchema>> = { s3: s3Destination }
+
+/** What a destination of exports is that does not say its type. */
+export const USUAL_OBJECT_STORE = 's3'
 
 /**
  * A map that names one plugin of the kind and its settings. What a plugin of others takes is known once it is loaded:

@@ -11,6 +11,7 @@ const OWN: Readonly<Record<string, () => Promise<{ readonly default?: unknown }>
   '@sluice/connectors/postgresql': () => import('@sluice/connectors/postgresql'),
   '@sluice/connectors/s3-files': () => import('@sluice/connectors/s3-files'),
   '@sluice/lookup/postgresql': () => import('@sluice/lookup/postgresql'),
+  '@sluice/object-store/s3': () => import('@sluice/object-store/s3'),
   '@sluice/realtime/lmdb': () => import('@sluice/realtime/lmdb'),
   '@sluice/realtime/redis': () => import('@sluice/realtime/redis'),
   '@sluice/timeseries/postgresql': () => import('@sluice/timeseries/postgresql'),

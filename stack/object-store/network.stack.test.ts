@@ -4,10 +4,10 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { withLimits } from '../../../test/until.ts'
+import type { BucketStore } from '@sluice/iceberg'
+import { PART_BYTES, startTestS3, type TestS3 } from '../../plugins/object-store/s3/store.fixture.ts'
+import { withLimits } from '../../test/until.ts'
 import { FAULTS, type Fault, type FaultyProxy, startFaultyProxy } from './faulty-proxy.fixture.ts'
-import { PART_BYTES, startTestS3, type TestS3 } from './s3-store.fixture.ts'
-import type { S3Store } from './s3-store.ts'
 
 let s3: TestS3
 let proxy: FaultyProxy
@@ -23,8 +23,8 @@ after(async () => {
 
 describe('behind a network that spoils requests', () => {
   const bucket = `sluice-faulty-${randomUUID().slice(0, 8)}`
-  let direct: S3Store
-  let store: S3Store
+  let direct: BucketStore
+  let store: BucketStore
   before(async () => {
     direct = s3.open()
     // Signed for the server, sent through the proxy: it passes the host's name on.
