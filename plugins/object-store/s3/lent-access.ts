@@ -40,13 +40,13 @@ const STEPS: Readonly<Record<WriteMethod, Readonly<Record<string, WriteStep>>>> 
   DELETE: { '': 'remove', uploadId: 'abandon' },
 }
 
-const REFUSALS: Readonly<Record<WriteRefusal, { readonly status: number; readonly code: string }>> = {
-  busy: { status: 503, code: 'SlowDown' },
-  denied: { status: 403, code: 'AccessDenied' },
-  unavailable: { status: 503, code: 'ServiceUnavailable' },
-  exists: { status: 412, code: 'PreconditionFailed' },
-  length_missing: { status: 411, code: 'MissingContentLength' },
-  too_large: { status: 400, code: 'EntityTooLarge' },
+const REFUSALS: Readonly<Record<WriteRefusal, { readonly status: number; readonly says: string }>> = {
+  busy: { status: 503, says: 'SlowDown' },
+  denied: { status: 403, says: 'AccessDenied' },
+  unavailable: { status: 503, says: 'ServiceUnavailable' },
+  exists: { status: 412, says: 'PreconditionFailed' },
+  length_missing: { status: 411, says: 'MissingContentLength' },
+  too_large: { status: 400, says: 'EntityTooLarge' },
 }
 
 /**
@@ -202,9 +202,9 @@ function sentWith(
 }
 
 function answered(reason: WriteRefusal, message: string): StoreAnswer {
-  const { status, code } = REFUSALS[reason]
+  const { status, says } = REFUSALS[reason]
   const text = message.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
-  const body = `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${code}</Code><Message>${text}</Message></Error>`
+  const body = `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${says}</Code><Message>${text}</Message></Error>`
   return { status, etag: null, contentType: 'application/xml', body: Buffer.from(body) }
 }
 
