@@ -24,6 +24,7 @@ export type ServerName =
   | 'trino'
   | 'valkey'
   | 'versitygw'
+  | 'webdav'
 
 /** Tests that run together, with the servers that they need. A server runs only while its suite does. */
 export interface Suite {
@@ -272,6 +273,14 @@ export const SUITES: readonly Suite[] = [
       'test/s3-files-walls.stack.test.ts',
     ],
     expectedSeconds: 42,
+  },
+  // One that the runtime does not bring: the contract, and a whole runtime's lake in it.
+  {
+    name: 'other-object-store',
+    servers: ['webdav'],
+    tests: ['examples/plugins/webdav/*.stack.test.ts', 'stack/object-store/other-store.stack.test.ts'],
+    programs: ['tar'],
+    expectedSeconds: 45,
   },
   // The gateway that is deployed, before the servers of two runtimes that are started anew all the time.
   {

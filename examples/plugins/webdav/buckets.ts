@@ -6,8 +6,8 @@ import {
   type Buckets,
   type CopyTarget,
   isObjectPath,
-  type StoredObject,
   SluiceError,
+  type StoredObject,
 } from '@sluice/sdk'
 import { ASK, type Resource, resourcesOf } from './multistatus.ts'
 import { type Asked, insist, type Login, refusalOf, send, textOf } from './requests.ts'
@@ -96,7 +96,11 @@ export class WebdavBuckets implements Buckets {
     return this.#insist(signal, async (advanced) => {
       const from = target.receivedBytes
       const headers = from === 0 ? {} : { range: `bytes=${from}-` }
-      const answer = await this.#ask({ method: 'GET', url: this.#url(file(path)), headers, signal }, [200, 206, 416], path)
+      const answer = await this.#ask(
+        { method: 'GET', url: this.#url(file(path)), headers, signal },
+        [200, 206, 416],
+        path,
+      )
       if (answer.statusCode === 416) {
         target.restart()
         throw hungUp(answer, new Error('the file ends before what has come of it'))
@@ -173,7 +177,9 @@ export class WebdavBuckets implements Buckets {
         sent = body.byteLength
         if (sizeBytes !== undefined && sent !== sizeBytes) throw truncated(path)
       }
-      await drained(await this.#ask({ method: 'PUT', url: this.#url(draft), body: bytes, signal }, [200, 201, 204], path))
+      await drained(
+        await this.#ask({ method: 'PUT', url: this.#url(draft), body: bytes, signal }, [200, 201, 204], path),
+      )
       const [there] = await this.#resources(draft, '0')
       if (there?.sizeBytes !== sent) throw new Error(`${there?.sizeBytes} bytes have arrived of ${sent}`)
       return sent

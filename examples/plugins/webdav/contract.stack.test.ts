@@ -18,7 +18,11 @@ const open = (changes: { readonly password?: string } = {}) => {
   assert.ok(url, 'SLUICE_TEST_WEBDAV_URL names the server; npm run test:stack starts one')
   const { username, password, href } = loginOf(url)
   const settings = { url: href, username, password, deadline_ms: 60_000, attempt_ms: 30_000, ...changes }
-  return new BucketStore({ buckets: new WebdavBuckets(settings), cacheDir: join(folder, randomUUID()), maxCacheBytes: 1e8 })
+  return new BucketStore({
+    buckets: new WebdavBuckets(settings),
+    cacheDir: join(folder, randomUUID()),
+    maxCacheBytes: 1e8,
+  })
 }
 
 function loginOf(text: string) {

@@ -13,7 +13,12 @@ const plugin: ObjectStorePlugin<WebdavSettings> = {
       url: { type: 'string', pattern: '^https?://', description: 'Of the folder that buckets are made in.' },
       username: { type: 'string', description: 'Of a login that may do everything there, and lock.' },
       password: { type: 'string', 'x-secret': true, description: 'Of that login.' },
-      deadline_ms: { type: 'integer', default: 120_000, minimum: 1_000, description: 'One operation, retries and all.' },
+      deadline_ms: {
+        type: 'integer',
+        default: 120_000,
+        minimum: 1_000,
+        description: 'One operation, retries and all.',
+      },
       attempt_ms: {
         type: 'integer',
         default: 30_000,
