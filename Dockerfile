@@ -14,6 +14,7 @@ COPY plugins/analytics/package.json plugins/analytics/
 COPY plugins/connectors/package.json plugins/connectors/
 COPY plugins/dashboard/package.json plugins/dashboard/
 COPY plugins/lookup/package.json plugins/lookup/
+COPY plugins/object-store/package.json plugins/object-store/
 COPY plugins/realtime/package.json plugins/realtime/
 COPY plugins/timeseries/package.json plugins/timeseries/
 COPY runtime/bin runtime/bin

@@ -40,11 +40,9 @@ export { changedMetadata, type ForeignCommit, locationRefused, stageForeign } fr
 export { creationUpdates } from './protocol/new-table.ts'
 export { type Page, pageOf } from './protocol/page.ts'
 export { ReachableFiles } from './protocol/reachable-files.ts'
-export type { RelayedAnswer } from './protocol/s3-relay.ts'
-export type { SignedRequest } from './protocol/s3-signature.ts'
-export { openSignedFiles, type SignedFiles } from './protocol/signed-files.ts'
 export { referencedOnly, type VisibleMetadata, visibleMetadata } from './protocol/visible-metadata.ts'
 export { engineTable, type Scan, type ScanFile } from './scan.ts'
+export { BucketStore, type BucketStoreOptions } from './store/bucket-store.ts'
 export { FolderStore } from './store/folder-store.ts'
 export { withObjects } from './store/object-cache.ts'
 export type {
@@ -55,7 +53,6 @@ export type {
   PutOptions,
   Workspace,
 } from './store/object-store.ts'
-export { S3Store, type S3StoreOptions } from './store/s3-store.ts'
 export { StoreCatalog } from './store-catalog.ts'
 export { inSnapshot, lakeDamage, TableFiles } from './table-files.ts'
 export { type Layout, type TableRef, tablePath } from './table-ref.ts'

@@ -12,7 +12,7 @@ import type { JobRunner, WriteJob } from './write.ts'
 
 export interface WarehouseOptions {
   readonly store: ObjectStore
-  /** Writes and reads the files. Over an S3 store: one that `withObjects` gives. */
+  /** Writes and reads the files. Over a `BucketStore`: one that `withObjects` gives. */
   readonly engine: JobRunner
   /** Default: a `StoreCatalog` of the store. */
   readonly catalog?: Catalog

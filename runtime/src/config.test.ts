@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
 import type { TObject } from 'typebox'
+import type { ExportDestinationConfig } from './config/object-stores.ts'
 import { ConfigSchema } from './config/schema.ts'
 import { loadConfig, redactedConfig } from './config.ts'
 
@@ -80,7 +81,7 @@ test('values of maps have their defaults, too', async () => {
     const program = '{ command: [/opt/x/bin/source-x], folders: [/opt/x] }'
     await writeFile(file, `exports: { destinations: { w: ${bucket} } }\nprograms: { airbyte: { x: ${program} } }\n`)
     const { exports, programs } = loadConfig({ file, environment: {}, flags: {} })
-    const { region, path_style } = exports.destinations['w'] ?? {}
+    const { region, path_style } = exports.destinations['w'] as ExportDestinationConfig
     const { arguments: words, memory_mb } = programs?.['airbyte']?.['x'] ?? {}
     assert.deepEqual([region, path_style, words, memory_mb], ['us-east-1', true, [], 1024])
   } finally {

@@ -11,13 +11,12 @@ import { Value } from 'typebox/value'
 import { parse } from 'yaml'
 import type { Issuer } from './config/access.ts'
 import { closed } from './config/closed.ts'
-import { type ExportDestination, OBJECT_STORES } from './config/object-stores.ts'
+import { OBJECT_STORES, OTHER_OBJECT_STORE } from './config/object-stores.ts'
 import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
 import { dashboardsOf, shownDashboards } from './config/servers-beside.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
-export type ExportDestinationConfig = Static<typeof ExportDestination>
 export type Config = Static<typeof ConfigSchema> & { readonly secrets_dir: string }
 export type IssuerConfig = Static<typeof Issuer>
 export type MaskStrategy = 'hash' | 'redact' | 'partial' | 'null' | 'omit'
@@ -95,9 +94,10 @@ function isMap(node: unknown): node is Readonly<Record<string, unknown>> {
  */
 function schemaFor(value: unknown): typeof ConfigSchema {
   const { object_store: store, plugins = [] } = value as { object_store?: { type?: unknown }; plugins?: unknown }
-  const isClosed = [plugins].flat().every(isOwn)
-  const schema = withDriver(isClosed ? ConfigSchema : SchemaWithOthers, value, !isClosed)
-  const chosen = OBJECT_STORES.find(({ properties }) => properties.type.const === store?.type)
+  const takesOthers = ![plugins].flat().every(isOwn)
+  const schema = withDriver(takesOthers ? SchemaWithOthers : ConfigSchema, value, takesOthers)
+  const own = OBJECT_STORES.find(({ properties }) => properties.type.const === store?.type)
+  const chosen = own ?? (takesOthers && store !== undefined ? OTHER_OBJECT_STORE : undefined)
   if (chosen === undefined) return schema
   const narrowed: TSchema = Type.Object({ ...schema.properties, object_store: chosen }, closed)
   return narrowed as typeof ConfigSchema

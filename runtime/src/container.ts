@@ -11,13 +11,14 @@ import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
-import { distributedBy, openLogins, servingTrino, signedFilesOf } from './assembly/catalog.ts'
+import { distributedBy, openLogins, servingTrino } from './assembly/catalog.ts'
 import type { Confinement } from './assembly/confinement.ts'
 import { openDashboards } from './assembly/dashboard-server.ts'
 import { openBus, openChanges } from './assembly/event-bus.ts'
 import type { Lifecycle } from './assembly/lifecycle.ts'
 import { materializeDeps, openChangeSpools } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
+import { lentAccessOf, type OpenedDestinations, openDestinations } from './assembly/object-stores.ts'
 import { createConnectorHost, defaultSettings, lakeEngineOver, tellProof } from './assembly/plugin-host.ts'
 import { codeFolderOf, cpuLedger, openEngine, openSources, openThreads } from './assembly/processes.ts'
 import { type Databases, openDatabases, openObjectStore } from './assembly/storage.ts'
@@ -123,9 +124,10 @@ export async function assemble(
     () => openThreads(config, logger),
     (opened) => opened.close(),
   )
+  const before = { logger, faultPoint, dataDirectory: config.data_dir }
   const objects = await lifecycle.start(
     'the object store',
-    async () => openObjectStore(config, await storeAddresses(pool)),
+    async () => openObjectStore(config, await storeAddresses(pool), { services: before, metrics: pluginMetrics }),
     (opened) => opened.close(),
   )
   const { store } = objects
@@ -134,12 +136,7 @@ export async function assemble(
   const lake = new Lake({ store, catalog: registryCatalog(pool), engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
   const masters = openMasterKeyFile(join(config.secrets_dir, 'master-keys.json'), await neededMasterKeys(pool))
-  const services = {
-    logger,
-    faultPoint,
-    dataDirectory: config.data_dir,
-    lakeEngine: lakeEngineOver(engine),
-  }
+  const services = { ...before, lakeEngine: lakeEngineOver(engine) }
   const sources = await lifecycle.start(
     'the readers of sources',
     async () => openSources(config, accounts, neededWalls),
@@ -208,12 +205,17 @@ export async function assemble(
   container.register(TOKENS.distributed, { useFactory: () => distributed })
   container.register(TOKENS.sandbox, { useValue: new Sandbox({ pool, store: objects.store, lake, nowMs: Date.now }) })
   container.register(TOKENS.reachable, { useValue: new ReachableFiles() })
-  const signedFiles = await lifecycle.start(
+  const lentAccess = await lifecycle.start(
     'signing for the object store',
-    () => signedFilesOf(config),
-    (opened) => opened?.relay.close(),
+    () => lentAccessOf(config, objects.buckets),
+    (opened) => opened?.close(),
   )
-  container.register(TOKENS.signedFiles, { useFactory: () => signedFiles })
+  container.register(TOKENS.lentAccess, { useFactory: () => lentAccess })
+  const { destinations } = await lifecycle.start(
+    'destinations of exports',
+    () => openDestinations(config, { services: before, metrics: pluginMetrics }),
+    (opened) => opened.close(),
+  )
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })
@@ -229,6 +231,7 @@ export async function assemble(
       platformOf(from, {
         connectorHost,
         store,
+        destinations,
         scratchDirectory,
         sources,
         accounts,
@@ -302,6 +305,7 @@ function platformOf(
   {
     connectorHost,
     store,
+    destinations,
     scratchDirectory,
     sources,
     accounts,
@@ -310,6 +314,7 @@ function platformOf(
   }: {
     readonly connectorHost: ConnectorHost
     readonly store: ObjectStore
+    readonly destinations: OpenedDestinations['destinations']
     readonly scratchDirectory: string
     readonly sources: SourceReaders
     readonly accounts: CpuAccounts
@@ -325,7 +330,7 @@ function platformOf(
     sandbox: from.resolve(TOKENS.sandbox),
     catalogLogins: from.resolve(TOKENS.catalogLogins),
     reachable: from.resolve(TOKENS.reachable),
-    signedFiles: from.resolve(TOKENS.signedFiles),
+    lentAccess: from.resolve(TOKENS.lentAccess),
     engine: from.resolve(TOKENS.engine),
     cpu: accounts,
     distributed: from.resolve(TOKENS.distributed),
@@ -337,7 +342,7 @@ function platformOf(
     bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),
     changeSpools,
-    exportDestinations: new ExportDestinations(from.resolve(TOKENS.config).exports.destinations, scratchDirectory),
+    exportDestinations: new ExportDestinations(destinations),
     exportFiles: new ExportFiles({ store, pool: from.resolve(TOKENS.pool), masters: from.resolve(TOKENS.masters) }),
     parsing: parsingIn(from.resolve(TOKENS.threads)),
     pushes: new PushIntake({

@@ -17,7 +17,7 @@ import {
 } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { SluiceError } from '@sluice/sdk'
+import { isObjectPath, SluiceError } from '@sluice/sdk'
 import {
   type AdoptOptions,
   DEFAULT_MAX_GET_BYTES,
@@ -29,7 +29,6 @@ import {
 } from './object-store.ts'
 import { keepPrivate } from './private-folder.ts'
 
-const MAX_PATH_BYTES = 900
 /** Holds half-written files and workspaces; no bucket can have this name, because names with a leading dot are refused. */
 const WORK = '.work'
 /** Names the places that the folder has had: addresses in its files are absolute, and those of then stay in them. */
@@ -168,11 +167,11 @@ export class FolderStore implements ObjectStore {
       .slice(root.length + 1)
       .split(sep)
       .join('/')
-    return isStorePath(path) ? path : null
+    return isObjectPath(path) ? path : null
   }
 
   localPath(path: string): string {
-    if (!isStorePath(path)) throw storeError('object_path_invalid', 'has a path that cannot be used', path)
+    if (!isObjectPath(path)) throw storeError('object_path_invalid', 'has a path that cannot be used', path)
     return join(this.#root, ...path.split('/'))
   }
 
@@ -315,13 +314,6 @@ async function statOf(path: string, file: string): Promise<ObjectStat> {
   const found = await stat(file)
   if (!found.isFile()) throw Object.assign(new Error('no file'), { code: 'ENOENT' })
   return { path, sizeBytes: found.size, modifiedAt: found.mtime }
-}
-
-/** True for `bucket/a/b`: no segment that is empty or starts with a dot, no backslash, no control character. */
-export function isStorePath(path: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
-  if (path === '' || Buffer.byteLength(path) > MAX_PATH_BYTES || /[\u0000-\u001f\\]/.test(path)) return false
-  return path.isWellFormed() && path.split('/').every((segment) => segment !== '' && !segment.startsWith('.'))
 }
 
 function ignoreMissing(error: unknown): void {

@@ -1,6 +1,5 @@
-/** What the catalog is reached with beside HTTP: logins, signatures, and Trino. */
+/** What the catalog is reached with beside HTTP: logins, and Trino. */
 import { TrinoClient, type TrinoSettings } from '@sluice/analytics/trino/statements'
-import { openSignedFiles, type SignedFiles } from '@sluice/iceberg'
 import type pg from 'pg'
 import { CatalogLogins } from '../catalog/logins.ts'
 import { DistributedCompute } from '../compute/distributed.ts'
@@ -23,11 +22,6 @@ export async function openLogins(
   await logins.setSensitive(config.masking.sensitive)
   await logins.admitEngine()
   return logins
-}
-
-export async function signedFilesOf({ catalog, object_store: store }: Config): Promise<SignedFiles | null> {
-  if (catalog.file_access !== 'signed' || store.type !== 's3' || !store.path_style) return null
-  return openSignedFiles(store.endpoint, store)
 }
 
 /** The Trino that serves analytics, and so answers queries; undefined where none does. */

@@ -4,13 +4,14 @@ import { existsSync } from 'node:fs'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Engine, TenantFolders } from '@sluice/engine'
-import { FolderStore, type ObjectStore, S3Store, withObjects } from '@sluice/iceberg'
-import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
+import { BucketStore, FolderStore, type ObjectStore, withObjects } from '@sluice/iceberg'
+import { type Buckets, isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import type { Config } from '../config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
 import { type KeptServer, startKeptServer } from '../database/kept-server.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
 import { scratchOfTenants } from '../lake/tenant-layout.ts'
+import { openBuckets, type StorePlugins } from './object-stores.ts'
 
 export interface Databases {
   readonly registry: DatabaseAddress
@@ -67,18 +68,20 @@ export function tenantFolders(config: Config, scratchDirectory: string): TenantF
   const { files, workspaces } =
     config.object_store.type === 'folder'
       ? FolderStore.foldersOf(lakeFolder(config))
-      : S3Store.foldersOf(lakeCacheFolder(config))
+      : BucketStore.foldersOf(lakeCacheFolder(config))
   return { read: [files], written: [workspaces, scratchOfTenants(scratchDirectory)] }
 }
 
 export interface OpenedObjectStore {
   readonly store: ObjectStore
+  /** What a plugin has opened; null for a folder. */
+  readonly buckets: Buckets | null
   /** The engine for jobs that read the store's files. */
   engineOver(engine: Engine): Engine
   /** The folder lies elsewhere than when `keepPlace` was called last. */
   readonly isMoved: boolean
   keepPlace(): Promise<void>
-  close(): void
+  close(): Promise<void>
 }
 
 const MB = 1024 * 1024
@@ -87,34 +90,26 @@ const MB = 1024 * 1024
  * The lake's object store. What a crash left half-written in this process's folders is removed.
  * @param addresses of the store, as the catalog has them
  */
-export async function openObjectStore(config: Config, addresses: readonly string[]): Promise<OpenedObjectStore> {
-  const { object_store: chosen } = config
-  if (chosen.type === 'folder') {
+export async function openObjectStore(
+  config: Config,
+  addresses: readonly string[],
+  plugins: StorePlugins,
+): Promise<OpenedObjectStore> {
+  if (config.object_store.type === 'folder') {
     const store = new FolderStore(lakeFolder(config))
     await store.recover()
     const isMoved = await store.findPlaces(addresses)
-    return { store, isMoved, keepPlace: () => store.keepPlace(), engineOver: (engine) => engine, close: () => {} }
+    const own = { store, buckets: null, isMoved, keepPlace: () => store.keepPlace() }
+    return { ...own, engineOver: (engine) => engine, close: async () => {} }
   }
-  const store = new S3Store({
-    endpoint: chosen.endpoint,
-    region: chosen.region,
-    accessKeyId: chosen.access_key_id,
-    secretAccessKey: chosen.secret_access_key,
-    ...(chosen.session_token === undefined ? {} : { sessionToken: chosen.session_token }),
-    pathStyle: chosen.path_style,
-    deadlineMs: chosen.deadline_ms,
-    attemptMs: chosen.attempt_ms,
-    partBytes: chosen.part_mb * MB,
-    cacheDir: lakeCacheFolder(config),
-    maxCacheBytes: chosen.cache_mb * MB,
-  })
+  const { buckets, close } = await openBuckets(config, plugins)
+  const maxCacheBytes = (config.object_store.cache_mb ?? 0) * MB
+  const store = new BucketStore({ buckets, cacheDir: lakeCacheFolder(config), maxCacheBytes })
   await store.recover()
   return {
-    store,
-    isMoved: false,
+    ...{ store, buckets, isMoved: false, close },
     keepPlace: async () => {},
     engineOver: (engine) => withObjects(engine, store.cache),
-    close: () => store.close(),
   }
 }
 

@@ -1,7 +1,7 @@
 /** Names of what the container holds. A token carries its type, so wrong wiring does not compile. */
 import type { Engine } from '@sluice/engine'
-import type { Lake, ReachableFiles, SignedFiles } from '@sluice/iceberg'
-import type { Logger } from '@sluice/sdk'
+import type { Lake, ReachableFiles } from '@sluice/iceberg'
+import type { LentAccess, Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { InjectionToken } from 'tsyringe'
 import type { CatalogLogins } from '../catalog/logins.ts'
@@ -36,7 +36,7 @@ export const TOKENS = {
   lake: token<Lake>('lake'),
   threads: token<ParseThreads>('threads'),
   reachable: token<ReachableFiles>('reachable'),
-  signedFiles: token<SignedFiles | null>('signedFiles'),
+  lentAccess: token<LentAccess | null>('lentAccess'),
   sandbox: token<Sandbox>('sandbox'),
   catalogLogins: token<CatalogLogins>('catalogLogins'),
   rules: token<MaskingRules>('rules'),

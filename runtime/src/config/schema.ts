@@ -4,14 +4,14 @@ import { Auth, Cors, Masking } from './access.ts'
 import { closed } from './closed.ts'
 import { Events, OpenLineage, Webhooks } from './events.ts'
 import { Limits, Mcp, Push } from './limits.ts'
-import { Exports, ObjectStore } from './object-stores.ts'
+import { exportsOf, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
 import { Compute, Database, dashboardsOf, Trino } from './servers-beside.ts'
 import { Upkeep } from './upkeep.ts'
 import { Wire } from './wire.ts'
 
 /** @param takesOthers whether plugins may bring servers whose settings are known only once they are loaded */
-const schemaOf = (_takesOthers: boolean) =>
+const schemaOf = (takesOthers: boolean) =>
   Type.Object(
     {
       data_dir: Type.String({ default: '.sluice', description: 'Folder for everything that is kept.' }),
@@ -58,7 +58,7 @@ const schemaOf = (_takesOthers: boolean) =>
             {
               default: 'direct',
               description:
-                'How clients of the Iceberg catalog reach files. none: not at all, so that no table is loaded. direct: by their own rights to the folder or bucket. signed: each read of an S3 store is signed by the runtime, for the files of that table; writes go through the runtime.',
+                'How clients of the Iceberg catalog reach files. none: not at all, so that no table is loaded. direct: by their own rights to the folder or bucket. signed: each read is signed by the runtime, for the files of that table, at an object store that offers it; writes go through the runtime.',
             },
           ),
         },
@@ -113,7 +113,7 @@ const schemaOf = (_takesOthers: boolean) =>
         closed,
       ),
       mcp: Mcp,
-      exports: Exports,
+      exports: exportsOf(takesOthers),
       webhooks: Webhooks,
       wire: Wire,
       limits: Limits,

@@ -1,5 +1,6 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
 import { SUPERSET_SETTINGS } from '@sluice/dashboard/superset/settings'
+import { settingsSchema as s3, destinationSchema as s3Destination } from '@sluice/object-store/s3/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
 import { closed } from './closed.ts'
@@ -11,8 +12,14 @@ export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, 
   compute: {},
   dashboard: { superset: SUPERSET_SETTINGS },
   'event-bus': {},
-  'object-store': {},
+  'object-store': { s3 },
 }
+
+/** Of places that exports are written to, in those of these stores that need less for it. */
+export const OWN_DESTINATIONS: Readonly<Record<string, JsonSchema>> = { s3: s3Destination }
+
+/** What a destination of exports is that does not say its type. */
+export const USUAL_OBJECT_STORE = 's3'
 
 /**
  * A map that names one plugin of the kind and its settings. What a plugin of others takes is known once it is loaded:

@@ -86,7 +86,7 @@ export const CATALOG_CODES = {
   catalog_signing_unsafe: {
     status: 500,
     title: 'Object store takes what was not signed',
-    remedy: 'Set catalog.file_access to direct or none, or use a store that checks signatures as S3 does.',
+    remedy: 'Set catalog.file_access to direct or none, or use a store that holds each request to what was signed.',
   },
   catalog_page_token_invalid: { status: 400, title: 'Invalid page token', remedy: 'Start again without a pageToken.' },
 } as const

@@ -21,7 +21,8 @@ export const PLATFORM_CODES = {
   dashboards_refused: {
     status: 500,
     title: 'Refused by the dashboard server',
-    remedy: 'Give the runtime’s login there the rights that the driver asks for, and use a release that the driver is made for.',
+    remedy:
+      'Give the runtime’s login there the rights that the driver asks for, and use a release that the driver is made for.',
   },
   dashboard_login_unsafe: {
     status: 500,
@@ -339,12 +340,12 @@ export const PLATFORM_CODES = {
   object_store_unsupported: {
     status: 501,
     title: 'Not offered by the object store',
-    remedy: 'Use a store that offers the whole of S3’s object requests.',
+    remedy: 'Use a store that offers every request that its plugin makes.',
   },
   object_store_unavailable: {
     status: 503,
     title: 'Object store unavailable',
-    remedy: 'Check that the disk of the data folder, or the S3 store, is up, reachable and not full.',
+    remedy: 'Check that the disk of the data folder, or the object store, is up, reachable and not full.',
   },
   required_value_missing: {
     status: 422,

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { after, before, describe, it } from 'node:test'
+import { S3Buckets } from '@sluice/object-store/s3/buckets'
 import { SluiceError } from '@sluice/sdk'
 import { asStoreError } from '../../../iceberg/src/store/folder-store.ts'
-import { REFUSALS } from '../../../iceberg/src/store/s3-requests.ts'
-import { S3Store } from '../../../iceberg/src/store/s3-store.ts'
+import { REFUSALS } from '../../../plugins/object-store/s3/requests.ts'
 import { withLimits } from '../../../test/until.ts'
 import { freePort } from '../database/free-port.ts'
 
@@ -56,7 +55,7 @@ describe('an S3 store', () => {
   })
 
   const storeAt = (endpoint: string, deadlineMs: number) =>
-    new S3Store({
+    new S3Buckets({
       endpoint,
       region: 'us-east-1',
       accessKeyId: 'key',
@@ -64,15 +63,13 @@ describe('an S3 store', () => {
       pathStyle: true,
       deadlineMs,
       attemptMs: 60_000,
-      cacheDir: tmpdir(),
-      maxCacheBytes: 1,
     })
   /** Long enough for one attempt; a machine that is slower has longer. */
   const assertFails = (endpoint: string, said: RegExp, code: string) =>
     withLimits([300, 10_000, 100_000], async (deadlineMs) => {
       const store = storeAt(endpoint, deadlineMs)
       try {
-        const failed = await store.get(PATH).then(
+        const failed = await store.get(PATH, { maxBytes: 1 }).then(
           () => assert.fail('it answered'),
           (error: unknown) => error,
         )

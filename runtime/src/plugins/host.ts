@@ -8,7 +8,8 @@ export interface HostServices {
   readonly logger: Logger
   readonly faultPoint: (name: string) => Promise<void>
   readonly dataDirectory: string
-  readonly lakeEngine: LakeEngine
+  /** Not there for what is opened before the lake. */
+  readonly lakeEngine?: LakeEngine
 }
 
 /**
@@ -30,7 +31,7 @@ export async function createHost(
     randomBytes: (count) => randomBytes(count),
     faultPoint: services.faultPoint,
     stateDirectory,
-    lakeEngine: services.lakeEngine,
+    ...(services.lakeEngine === undefined ? {} : { lakeEngine: services.lakeEngine }),
     async [Symbol.asyncDispose]() {
       clock.stop()
     },

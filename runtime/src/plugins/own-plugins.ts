@@ -12,6 +12,7 @@ const OWN: Readonly<Record<string, () => Promise<{ readonly default?: unknown }>
   '@sluice/connectors/s3-files': () => import('@sluice/connectors/s3-files'),
   '@sluice/dashboard/superset': () => import('@sluice/dashboard/superset'),
   '@sluice/lookup/postgresql': () => import('@sluice/lookup/postgresql'),
+  '@sluice/object-store/s3': () => import('@sluice/object-store/s3'),
   '@sluice/realtime/lmdb': () => import('@sluice/realtime/lmdb'),
   '@sluice/realtime/redis': () => import('@sluice/realtime/redis'),
   '@sluice/timeseries/postgresql': () => import('@sluice/timeseries/postgresql'),

@@ -40,7 +40,7 @@ export interface ExportedColumn {
 /** Of one file in a bucket beyond the lake. */
 export interface ExportPlace {
   readonly destination: string
-  /** `s3://bucket/prefix/tenant/export.parquet`. */
+  /** As the store writes it: bucket, prefix, tenant and file. */
   readonly address: string
 }
 

@@ -58,7 +58,9 @@ const ExportState = Type.Object(
     epochs: Type.Record(Type.String(), Type.Integer(), { description: 'By product: of which epoch its rows are.' }),
     to: nullable(Type.String({ description: 'The destination that it was asked for.' })),
     address: nullable(
-      Type.String({ description: 'Of the file there, s3://bucket/key. Null until it has succeeded, or without "to".' }),
+      Type.String({
+        description: 'Of the file there, as the store writes it. Null until it has succeeded, or without "to".',
+      }),
     ),
     error: Type.Union([
       Type.Object({ code: Type.String(), message: Type.String(), remedy: nullable(Type.String()) }),

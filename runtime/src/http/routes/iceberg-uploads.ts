@@ -2,11 +2,11 @@
  * Where clients without a key to the object store send what they write. Not of the Iceberg specification: the signer
  * tells clients the address of each write.
  */
-import type { RelayedAnswer } from '@sluice/iceberg'
+import type { StoreAnswer, WriteMethod, WritePlace } from '@sluice/sdk'
 import { Type } from 'typebox'
 import type { BodyStream } from '../../flow.ts'
 import { requireWarehouse } from '../../operations/catalog/read.ts'
-import { takeUpload, type UploadMethod, type UploadPlace } from '../../operations/catalog/uploads.ts'
+import { takeUpload } from '../../operations/catalog/uploads.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { AnyBody, ICEBERG, TABLE, TableParams } from './iceberg-shapes.ts'
@@ -25,7 +25,7 @@ const UploadQuery = Type.Object({
 export function uploadAddress(
   address: string,
   { prefix, namespace, table }: { readonly prefix: string; readonly namespace: string; readonly table: string },
-  { path, parameters }: UploadPlace,
+  { path, parameters }: WritePlace,
 ): string {
   const segments = ['iceberg', 'v1', prefix, 'namespaces', namespace, 'tables', table, 'files']
   return `${address}/${segments.map(encodeURIComponent).join('/')}?${new URLSearchParams({ path, ...parameters })}`
@@ -35,7 +35,7 @@ export function icebergUploads(platform: Platform): readonly Route[] {
   return [upload(platform, 'PUT'), upload(platform, 'POST'), upload(platform, 'DELETE')]
 }
 
-function upload(platform: Platform, method: UploadMethod): Route {
+function upload(platform: Platform, method: WriteMethod): Route {
   return defineRoute({
     ...ICEBERG,
     method,
@@ -58,7 +58,7 @@ function upload(platform: Platform, method: UploadMethod): Route {
   })
 }
 
-function replyOf({ status, etag, contentType, body }: RelayedAnswer): Reply {
+function replyOf({ status, etag, contentType, body }: StoreAnswer): Reply {
   const headers = etag === null ? {} : { ETag: etag }
   if (status === 204) return { status, headers, empty: true }
   return { status, headers, bytes: body, contentType: contentType ?? 'application/xml' }

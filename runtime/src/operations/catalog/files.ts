@@ -1,6 +1,6 @@
 /** How clients of the catalog reach the files of a table that they have loaded. */
-import type { SignedFiles, SignedRequest, TableFiles } from '@sluice/iceberg'
-import { isSluiceError, SluiceError } from '@sluice/sdk'
+import type { TableFiles } from '@sluice/iceberg'
+import { type ClientRequest, isSluiceError, type LentAccess, type SignedRequest, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import type { CatalogDeps } from './deps.ts'
@@ -17,34 +17,12 @@ export function requireFileAccess({ config }: Pick<CatalogDeps, 'config'>): void
 
 /** Settings that go with a loaded table. `direct` has none: a client's own are right, and ours could spoil them. */
 export function fileAccessOf(
-  { config }: Pick<CatalogDeps, 'config'>,
+  { lentAccess }: Pick<CatalogDeps, 'lentAccess'>,
   address: string,
   signing: string,
 ): Readonly<Record<string, string>> {
-  const { object_store: store } = config
-  if (config.catalog.file_access !== 'signed' || store.type !== 's3') return {}
-  return {
-    's3.remote-signing-enabled': 'true',
-    's3.signer': 'S3V4RestSigner',
-    's3.signer.uri': address,
-    's3.signer.endpoint': signing,
-    's3.endpoint': store.endpoint,
-    's3.region': store.region,
-    's3.path-style-access': 'true',
-    'py-io-impl': 'pyiceberg.io.fsspec.FsspecFileIO',
-  }
+  return lentAccess?.settings({ address, signing }) ?? {}
 }
-
-export interface SigningRequest {
-  readonly method: string
-  readonly uri: string
-  readonly region: string
-  readonly headers?: Readonly<Record<string, readonly string[]>>
-}
-
-/** Headers of the store's own protocol that a client may send: all of them have to be signed, and some copy or grant. */
-const AMZ_HEADER = /^x-amz-(?:checksum-[a-z0-9-]+|sdk-checksum-algorithm|trailer|decoded-content-length|te|user-agent)$/
-const OWN_HEADERS = ['x-amz-date', 'x-amz-content-sha256', 'x-amz-security-token']
 
 /**
  * Signs the reading of one file of the table, which the caller may load. Throws PERMISSION `catalog_signing_refused` for
@@ -55,21 +33,17 @@ export async function signRead(
   call: TenantCall,
   namespace: string,
   table: string,
-  request: SigningRequest,
+  request: ClientRequest,
 ): Promise<SignedRequest> {
-  const { method } = request
-  if (method !== 'GET' && method !== 'HEAD') throw refused('the method is not one of files')
-  const { signatures, endpoint } = requireSigning(platform)
-  const url = targetOf(request.uri, endpoint)
-  if ([...url.searchParams.keys()].some((name) => name !== 'x-id')) throw refused('the query is not of a file')
-  await fileOf(platform, call, namespace, table, keyOf(url))
-  return signatures.forRead(method, url, headersOf(request.headers ?? {}))
+  const read = requireLent(platform).read(request)
+  await fileOf(platform, call, namespace, table, read.path)
+  return read.sign()
 }
 
 /** Throws PERMISSION `catalog_signing_refused` where nothing is signed. */
-export function requireSigning({ config, signedFiles }: CatalogDeps): SignedFiles & { readonly endpoint: string } {
-  if (signedFiles === null || config.object_store.type !== 's3') throw refused('this deployment signs no requests')
-  return { ...signedFiles, endpoint: config.object_store.endpoint }
+export function requireLent({ lentAccess }: Pick<CatalogDeps, 'lentAccess'>): LentAccess {
+  if (lentAccess === null) throw refused('this deployment signs no requests')
+  return lentAccess
 }
 
 /**
@@ -103,47 +77,12 @@ export async function fileOf(
   }
 }
 
-/**
- * Headers of the store's own protocol among those that a client means to send. Throws PERMISSION
- * `catalog_signing_refused` for one that copies, grants or marks.
- */
-export function headersOf(headers: SigningRequest['headers'] & {}): Readonly<Record<string, string>> {
-  const sent = Object.entries(headers).map(([name, values]) => [name.toLowerCase(), values.join(',').trim()] as const)
-  const amz = sent.filter(([name]) => name.startsWith('x-amz-') && !OWN_HEADERS.includes(name))
-  const strange = amz.find(([name, value]) => !AMZ_HEADER.test(name) || /[^ -~]/.test(value))
-  if (strange !== undefined) throw refused('it has a header that is not of a plain file')
-  const payload = sent.find(([name]) => name === 'x-amz-content-sha256')?.[1]
-  // With a trailer the body is sent in chunks, which the store has to be told.
-  const isChunked = payload === 'STREAMING-UNSIGNED-PAYLOAD-TRAILER'
-  return { ...Object.fromEntries(amz), ...(isChunked ? { 'x-amz-content-sha256': payload } : {}) }
-}
-
-export function targetOf(uri: string, endpoint: string): URL {
-  const url = URL.canParse(uri) ? new URL(uri) : null
-  if (url === null || url.origin !== new URL(endpoint).origin || url.username !== '' || url.hash !== '') {
-    throw refused('the address is not of this deployment’s object store')
-  }
-  return url
-}
-
 function requireIn(files: TableFiles, path: string): void {
   try {
     files.pathOf(files.store.uri(path))
   } catch {
     throw refused('the file is not one of the table')
   }
-}
-
-/** Bucket and key, as the store takes them. Throws PERMISSION `catalog_signing_refused`. */
-export function keyOf(url: URL): string {
-  try {
-    const key = url.pathname.slice(1).split('/').map(decodeURIComponent)
-    // A slash inside of a segment would be one more segment for the store.
-    if (!key.some((segment) => segment.includes('/'))) return key.join('/')
-  } catch {
-    // Not text: refused as the others are.
-  }
-  throw refused('the file is not one of the table')
 }
 
 export function refused(reason: string): SluiceError {

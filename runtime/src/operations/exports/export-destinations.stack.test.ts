@@ -5,9 +5,13 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { S3Store } from '@sluice/iceberg'
+import { BucketStore } from '@sluice/iceberg'
+import { S3Buckets } from '@sluice/object-store/s3/buckets'
 import { SluiceError } from '@sluice/sdk'
-import type { ExportDestinationConfig } from '../../config.ts'
+import { Registry } from 'prom-client'
+import { type OpenedDestinations, openDestinations } from '../../assembly/object-stores.ts'
+import { loadConfig } from '../../config.ts'
+import { PluginMetrics } from '../../plugins/plugin-metrics.ts'
 import { ExportDestinations } from './export-destinations.ts'
 
 const { SLUICE_TEST_S3_URL: url, SLUICE_TEST_S3_KEY: key, SLUICE_TEST_S3_SECRET: secret } = process.env
@@ -17,27 +21,43 @@ const { signal } = new AbortController()
 const LENGTHS = [0, 1, 16 * 1024 * 1024, 33 * 1024 * 1024 + 7]
 
 let folder: string
-let store: S3Store
+let store: BucketStore
+const opened: OpenedDestinations[] = []
 
 before(async () => {
   assert.ok(url && key && secret, 'SLUICE_TEST_S3_URL names the server; npm run test:stack starts one')
   folder = await mkdtemp(join(tmpdir(), 'sluice-destinations-'))
-  store = new S3Store({
+  const buckets = new S3Buckets({
     ...{ endpoint: url, region: 'us-east-1', accessKeyId: key, secretAccessKey: secret, pathStyle: true },
-    ...{ deadlineMs: 60_000, attemptMs: 30_000, cacheDir: join(folder, 'reader'), maxCacheBytes: 1e8 },
+    ...{ deadlineMs: 60_000, attemptMs: 30_000 },
   })
+  store = new BucketStore({ buckets, cacheDir: join(folder, 'reader'), maxCacheBytes: 1e8 })
   await store.ensureBucket(BUCKET)
 })
 after(async () => {
+  for (const one of opened) await one.close()
   await store?.dropBucket(BUCKET)
   store?.close()
   await rm(folder, { recursive: true, force: true })
 })
 
-const destination = (changes: Partial<ExportDestinationConfig> = {}): ExportDestinationConfig => ({
-  ...{ endpoint: String(url), region: 'us-east-1', access_key_id: String(key), secret_access_key: String(secret) },
-  ...{ path_style: true, bucket: BUCKET, prefix: 'a/b', tenants: ['acme'], ...changes },
-})
+/** As a runtime has them that was configured so. */
+async function destinationsWith(all: Readonly<Record<string, Readonly<Record<string, string>>>>) {
+  const environment = Object.fromEntries(
+    Object.entries(all).flatMap(([name, changes]) =>
+      Object.entries({
+        ...{ endpoint: String(url), access_key_id: String(key), secret_access_key: String(secret) },
+        ...{ bucket: BUCKET, prefix: 'a/b', tenants: 'acme', ...changes },
+      }).map(([field, value]) => [`SLUICE_EXPORTS__DESTINATIONS__${name}__${field}`.toUpperCase(), value]),
+    ),
+  )
+  const config = loadConfig({ environment: { SLUICE_DATA_DIR: folder, ...environment }, flags: {} })
+  const logger = { debug() {}, info() {}, warn() {}, error() {} }
+  const services = { logger, dataDirectory: folder, faultPoint: async () => {} }
+  const found = await openDestinations(config, { services, metrics: new PluginMetrics(new Registry()) })
+  opened.push(found)
+  return new ExportDestinations(found.destinations)
+}
 
 const there = async (): Promise<readonly string[]> =>
   (await Array.fromAsync(store.list(BUCKET))).map(({ path }) => path).sort()
@@ -56,7 +76,7 @@ function bytesOf(length: number): Buffer {
 }
 
 test('a file arrives byte for byte, and a later attempt replaces it', async () => {
-  const destinations = new ExportDestinations({ there: destination() }, folder)
+  const destinations = await destinationsWith({ there: {} })
   for (const length of LENGTHS) {
     const file = { id: 'exp_1', tenant: 'acme', bytes: length, format: 'csv' } as const
     const whole = bytesOf(length)
@@ -65,16 +85,16 @@ test('a file arrives byte for byte, and a later attempt replaces it', async () =
     assert.equal(hash(await store.get(`${BUCKET}/a/b/acme/exp_1.csv`)), hash(whole))
     assert.deepEqual(await there(), [`${BUCKET}/a/b/acme/exp_1.csv`])
   }
-  const leftHere = await readdir(folder)
+  const leftHere = await readdir(folder, { recursive: true, withFileTypes: true })
   assert.deepEqual(
-    leftHere.filter((name) => name.startsWith('export-')),
+    leftHere.filter((entry) => entry.isFile()).map(({ name }) => name),
     [],
     'nothing stays on this machine',
   )
 })
 
 test('a file that cannot be read to its end is not there at all, and the reason is the reader’s', async () => {
-  const destinations = new ExportDestinations({ there: destination() }, folder)
+  const destinations = await destinationsWith({ there: {} })
   const reason = new SluiceError('PERMISSION', 'no more', { code: 'export_not_permitted' })
   for (const length of LENGTHS) {
     const file = { id: 'exp_2', tenant: 'acme', bytes: length + 1, format: 'csv' } as const
@@ -87,10 +107,10 @@ test('a file that cannot be read to its end is not there at all, and the reason 
 
 test('a bucket that is not there, and a key that is refused, are told in terms of the destination', async () => {
   const wrong = {
-    bucket: destination({ bucket: `${BUCKET}-none` }),
-    key: destination({ secret_access_key: 'not-the-secret' }),
+    bucket: { bucket: `${BUCKET}-none` },
+    key: { secret_access_key: 'not-the-secret' },
   }
-  const destinations = new ExportDestinations(wrong, folder)
+  const destinations = await destinationsWith(wrong)
   const file = { id: 'exp_3', tenant: 'acme', bytes: 1, format: 'csv' } as const
   for (const name of Object.keys(wrong)) {
     await assert.rejects(destinations.put(file, name, pieces(bytesOf(1)), signal), (error: SluiceError) => {

@@ -2,35 +2,28 @@
  * Buckets beyond the lake that files of exports are written to. Operators name them, and whose exports may go there: no key to a
  * bucket is anybody's to give, and no address.
  */
-import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
-import { type ObjectStore, S3Store } from '@sluice/iceberg'
-import { isSluiceError, SluiceError } from '@sluice/sdk'
-import type { ExportDestinationConfig } from '../../config.ts'
+import { type Buckets, isSluiceError, SluiceError } from '@sluice/sdk'
 import type { Export, ExportFormat, ExportPlace } from '../../registry/exports.ts'
 
-const DEADLINE_MS = 120_000
-const ATTEMPT_MS = 60_000
-
-type Opened = Pick<ObjectStore, 'put' | 'uri'> & { close(): void }
+export interface ExportDestination {
+  /** Whose exports may go there. */
+  readonly tenants: readonly string[]
+  /** The bucket, and folders in it, before those of the tenants. */
+  readonly folder: string
+  /** The caller closes it. */
+  open(): Promise<Pick<Buckets, 'put' | 'uri' | 'close'>>
+}
 
 export class ExportDestinations {
-  readonly #configured: Readonly<Record<string, ExportDestinationConfig>>
-  readonly #open: (settings: ExportDestinationConfig) => Opened
+  readonly #configured: Readonly<Record<string, ExportDestination>>
 
-  /** @param open default: an S3-compatible store */
-  constructor(
-    configured: Readonly<Record<string, ExportDestinationConfig>>,
-    scratchDirectory: string,
-    open = (settings: ExportDestinationConfig): Opened => openStore(settings, scratchDirectory),
-  ) {
+  constructor(configured: Readonly<Record<string, ExportDestination>>) {
     this.#configured = configured
-    this.#open = open
   }
 
   /** Throws INVALID_DATA `export_destination_unknown`, alike for one that is not there and one of other tenants. */
   require(tenant: string, name: string): void {
-    this.#settingsOf(tenant, name)
+    this.#destinationOf(tenant, name)
   }
 
   /**
@@ -43,11 +36,9 @@ export class ExportDestinations {
     chunks: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
   ): Promise<ExportPlace> {
-    const settings = this.#settingsOf(file.tenant, name)
-    const { bucket, prefix } = settings
-    const folders = prefix === undefined ? [bucket] : [bucket, prefix]
-    const path = [...folders, file.tenant, `${file.id}.${file.format}`].join('/')
-    const store = this.#open(settings)
+    const { folder, open } = this.#destinationOf(file.tenant, name)
+    const path = `${folder}/${file.tenant}/${file.id}.${file.format}`
+    const store = await open()
     const body = new Body(chunks)
     try {
       await store.put(path, body, { sizeBytes: file.bytes, signal })
@@ -60,7 +51,7 @@ export class ExportDestinations {
     }
   }
 
-  #settingsOf(tenant: string, name: string): ExportDestinationConfig {
+  #destinationOf(tenant: string, name: string): ExportDestination {
     const own = Object.entries(this.#configured).filter(([, { tenants }]) => tenants.includes(tenant))
     const found = own.find(([known]) => known === name)
     if (found !== undefined) return found[1]
@@ -107,21 +98,5 @@ function refusal(name: string, cause: unknown): SluiceError {
     code: 'export_destination_refused',
     remedy: `Ask an operator to look at exports.destinations.${name}: whether its bucket is there, in that region, and what its key may do.`,
     cause,
-  })
-}
-
-function openStore(settings: ExportDestinationConfig, scratchDirectory: string): S3Store {
-  return new S3Store({
-    endpoint: settings.endpoint,
-    region: settings.region,
-    accessKeyId: settings.access_key_id,
-    secretAccessKey: settings.secret_access_key,
-    ...(settings.session_token === undefined ? {} : { sessionToken: settings.session_token }),
-    pathStyle: settings.path_style,
-    deadlineMs: DEADLINE_MS,
-    attemptMs: ATTEMPT_MS,
-    // Nothing is ever fetched from there.
-    cacheDir: join(scratchDirectory, `export-${randomUUID()}`),
-    maxCacheBytes: 0,
   })
 }

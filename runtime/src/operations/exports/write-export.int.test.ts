@@ -7,7 +7,6 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import type { EngineJob, EngineRun } from '@sluice/engine'
 import { FolderStore } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
-import type { ExportDestinationConfig } from '../../config.ts'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { Job } from '../../jobs/claims.ts'
@@ -21,7 +20,7 @@ import { ANN, startTestRegistry } from '../../registry/testing.ts'
 import { TIER_LIMITS } from '../../registry/tiers.ts'
 import type { Platform } from '../platform.ts'
 import { checkStorage, tenantDetail } from '../tenants/tenants.ts'
-import { ExportDestinations } from './export-destinations.ts'
+import { type ExportDestination, ExportDestinations } from './export-destinations.ts'
 import { lanesFor, sweepExports } from './export-job.ts'
 import { requestExport } from './exports.ts'
 import { writeExport } from './write-export.ts'
@@ -73,18 +72,10 @@ describe('writing exports', () => {
       masters,
       engine,
       exportFiles: new ExportFiles({ store, pool, masters }),
-      exportDestinations: new ExportDestinations(
-        { warehouse: destinationOf([tenant, 'other']), theirs: destinationOf(['other']) },
-        folder,
-        () => ({
-          async put(path, body, options) {
-            await atDestination?.()
-            return store.put(path, body, options)
-          },
-          uri: (path) => `s3://${path}`,
-          close() {},
-        }),
-      ),
+      exportDestinations: new ExportDestinations({
+        warehouse: destinationOf([tenant, 'other']),
+        theirs: destinationOf(['other']),
+      }),
       served: { named: async () => [] },
       distributedQueries: null,
       cpu: {
@@ -105,15 +96,17 @@ describe('writing exports', () => {
     } as unknown as Platform
   })
 
-  const destinationOf = (tenants: readonly string[]): ExportDestinationConfig => ({
-    endpoint: 'https://s3.example.com',
-    region: 'us-east-1',
-    access_key_id: 'key',
-    secret_access_key: 'secret',
-    path_style: true,
-    bucket: 'warehouse',
-    prefix: 'from/sluice',
-    tenants: [...tenants],
+  const destinationOf = (tenants: readonly string[]): ExportDestination => ({
+    tenants,
+    folder: 'warehouse/from/sluice',
+    open: async () => ({
+      async put(path, body, options) {
+        await atDestination?.()
+        return store.put(path, body, options)
+      },
+      uri: (path) => `s3://${path}`,
+      close() {},
+    }),
   })
 
   const askedTo = (to: string) =>

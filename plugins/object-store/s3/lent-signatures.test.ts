@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
 import { LentSignatures } from './lent-signatures.ts'
-import { signRequest } from './s3-signature.ts'
+import { signRequest } from './signature.ts'
 
 const KEY = { region: 'us-east-1', access_key_id: 'key', secret_access_key: 'secret' }
 const servers: { close(): void; closeAllConnections(): void }[] = []

@@ -4,17 +4,15 @@ import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { BucketStore, Lake, StoreCatalog, type TableRef, withObjects } from '@sluice/iceberg'
+import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from '@sluice/iceberg/testing'
+import { S3Buckets } from '@sluice/object-store/s3/buckets'
 import type { TableSchema } from '@sluice/sdk'
-import { Lake, type TableRef } from './index.ts'
-import { FAULTS, type FaultyProxy, startFaultyProxy } from './store/faulty-proxy.fixture.ts'
-import { withObjects } from './store/object-cache.ts'
-import { S3Store } from './store/s3-store.ts'
-import { StoreCatalog } from './store-catalog.ts'
-import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
+import { FAULTS, type FaultyProxy, startFaultyProxy } from './faulty-proxy.fixture.ts'
 
 let base: TestLake
 let proxy: FaultyProxy
-let store: S3Store
+let store: BucketStore
 let test3: TestLake
 const warehouse = `sluice-${randomUUID().slice(0, 8)}`
 const newRef = (): TableRef => ({ warehouse, namespace: 'far', table: `t_${randomUUID().slice(0, 8)}` })
@@ -22,21 +20,25 @@ const signal = () => AbortSignal.timeout(600_000)
 const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] }
 const append = (id: number) => ({ operation: 'append', schema: SCHEMA, select: `SELECT ${id} AS id` }) as const
 
+const openStore = (folder: string, limits: { readonly deadlineMs: number; readonly attemptMs: number }) =>
+  new BucketStore({
+    buckets: new S3Buckets({
+      endpoint: proxy.url,
+      region: 'us-east-1',
+      accessKeyId: process.env['SLUICE_TEST_S3_KEY'] as string,
+      secretAccessKey: process.env['SLUICE_TEST_S3_SECRET'] as string,
+      pathStyle: true,
+      ...limits,
+    }),
+    cacheDir: join(base.dir, folder),
+    maxCacheBytes: 100_000_000,
+  })
+
 before(async () => {
   assert.ok(process.env['SLUICE_TEST_S3_URL'], 'SLUICE_TEST_S3_URL names the server; npm run test:stack starts one')
   base = await startTestLake()
   proxy = await startFaultyProxy(process.env['SLUICE_TEST_S3_URL'])
-  store = new S3Store({
-    endpoint: proxy.url,
-    region: 'us-east-1',
-    accessKeyId: process.env['SLUICE_TEST_S3_KEY'] as string,
-    secretAccessKey: process.env['SLUICE_TEST_S3_SECRET'] as string,
-    pathStyle: true,
-    deadlineMs: 300_000,
-    attemptMs: 1_000,
-    cacheDir: join(base.dir, 'copies'),
-    maxCacheBytes: 100_000_000,
-  })
+  store = openStore('copies', { deadlineMs: 300_000, attemptMs: 1_000 })
   const engine = withObjects(base.engine, store.cache)
   const catalog = new StoreCatalog(store)
   const lake = new Lake({ store, catalog, engine })
@@ -91,17 +93,7 @@ for (const fault of FAULTS) {
 test('a store that is away: the old state stays, the write fails, and the next one is well', async () => {
   const ref = newRef()
   await commitStep(test3, ref, append(1))
-  const hasty = new S3Store({
-    endpoint: proxy.url,
-    region: 'us-east-1',
-    accessKeyId: process.env['SLUICE_TEST_S3_KEY'] as string,
-    secretAccessKey: process.env['SLUICE_TEST_S3_SECRET'] as string,
-    pathStyle: true,
-    deadlineMs: 1_000,
-    attemptMs: 300,
-    cacheDir: join(base.dir, 'hasty'),
-    maxCacheBytes: 1_000_000,
-  })
+  const hasty = openStore('hasty', { deadlineMs: 1_000, attemptMs: 300 })
   const away: TestLake = {
     ...test3,
     lake: new Lake({ store: hasty, catalog: new StoreCatalog(hasty), engine: test3.engine }),

@@ -4,9 +4,9 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { testObjectStore } from './object-store.contract.fixture.ts'
-import { PART_BYTES, startTestS3, type TestS3 } from './s3-store.fixture.ts'
-import type { S3Store } from './s3-store.ts'
+import type { BucketStore } from '@sluice/iceberg'
+import { testObjectStore } from '@sluice/iceberg/object-store-contract'
+import { PART_BYTES, startTestS3, type TestS3 } from './store.fixture.ts'
 
 let s3: TestS3
 
@@ -17,7 +17,7 @@ after(() => s3?.[Symbol.asyncDispose]())
 
 describe('the contract of object stores', () => {
   const bucket = `sluice-contract-${randomUUID().slice(0, 8)}`
-  let store: S3Store
+  let store: BucketStore
   before(async () => {
     store = s3.open()
     await store.ensureBucket(bucket)
@@ -33,7 +33,7 @@ test('a wrong key is the configuration’s fault, and is not tried again and aga
 
 describe('copies for engines', () => {
   const bucket = `sluice-copies-${randomUUID().slice(0, 8)}`
-  let store: S3Store
+  let store: BucketStore
   before(async () => {
     store = s3.open({ maxCacheBytes: 2_500 })
     await store.ensureBucket(bucket)

@@ -6,9 +6,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { BucketStore } from '@sluice/iceberg'
 import { isSluiceError } from '@sluice/sdk'
 import { MAX_DOCUMENT_BYTES } from './bounded-answers.ts'
-import { S3Store } from './s3-store.ts'
+import { S3Buckets } from './buckets.ts'
 
 const MB = 1024 * 1024
 /** What is being sent when a limit ends it, and what is in the sockets' buffers. */
@@ -19,7 +20,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void
 
 let server: Server
 let dir: string
-let store: S3Store
+let store: BucketStore
 let answer: Answer
 let sentBytes = 0
 
@@ -45,8 +46,8 @@ after(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 
-function openStore(): S3Store {
-  return new S3Store({
+function openStore(): BucketStore {
+  const buckets = new S3Buckets({
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     region: 'us-east-1',
     accessKeyId: 'key',
@@ -54,9 +55,8 @@ function openStore(): S3Store {
     pathStyle: true,
     attemptMs: 600_000,
     deadlineMs: 600_000,
-    cacheDir: join(dir, 'cache'),
-    maxCacheBytes: MB,
   })
+  return new BucketStore({ buckets, cacheDir: join(dir, 'cache'), maxCacheBytes: MB })
 }
 
 /** Sends until it is hung up on, once; whatever comes after has no object. */

@@ -5,12 +5,12 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { Readable } from 'node:stream'
-import { SluiceError } from '@sluice/sdk'
-import { encodeForS3, type SigningKey, signRequest } from './s3-signature.ts'
+import { SluiceError, type StoreAnswer } from '@sluice/sdk'
+import { encodeForS3, type SigningKey, signRequest } from './signature.ts'
 
 export interface RelayedRequest {
   readonly method: 'PUT' | 'POST' | 'DELETE'
-  /** Bucket and key, as `ObjectStore` has them. */
+  /** Bucket and key, as `Buckets` has them. */
   readonly path: string
   readonly parameters: Readonly<Record<string, string>>
   /** All are signed; lower case. */
@@ -18,14 +18,6 @@ export interface RelayedRequest {
   /** Null for none. */
   readonly body: { readonly sizeBytes: number; readonly bytes: Readable } | null
   readonly signal: AbortSignal
-}
-
-/** What the store answered, good or bad. */
-export interface RelayedAnswer {
-  readonly status: number
-  readonly etag: string | null
-  readonly contentType: string | null
-  readonly body: Buffer
 }
 
 /** Answers to uploads are some hundred bytes of XML. */
@@ -44,7 +36,7 @@ export class S3Relay {
   }
 
   /** Sent once: the client knows when to send again. Throws TRANSIENT `object_store_unavailable`. */
-  async send({ method, path, parameters, headers, body, signal }: RelayedRequest): Promise<RelayedAnswer> {
+  async send({ method, path, parameters, headers, body, signal }: RelayedRequest): Promise<StoreAnswer> {
     const url = new URL(this.#endpoint)
     url.pathname = `/${path.split('/').map(encodeForS3).join('/')}`
     url.search = new URLSearchParams(parameters).toString()
@@ -67,7 +59,7 @@ export class S3Relay {
     this.#agent.destroy()
   }
 
-  #exchange(url: URL, options: http.RequestOptions, bytes: Readable | null): Promise<RelayedAnswer> {
+  #exchange(url: URL, options: http.RequestOptions, bytes: Readable | null): Promise<StoreAnswer> {
     const { request: open } = url.protocol === 'https:' ? https : http
     return new Promise((resolve, reject) => {
       const request = open(url, { ...options, agent: this.#agent, timeout: ATTEMPT_MS }, (response) => {
@@ -95,7 +87,7 @@ export class S3Relay {
   }
 }
 
-async function collect(response: http.IncomingMessage): Promise<RelayedAnswer> {
+async function collect(response: http.IncomingMessage): Promise<StoreAnswer> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of response as AsyncIterable<Buffer>) {

@@ -1,5 +1,5 @@
-import { SluiceError } from '@sluice/sdk'
-import { type SignedRequest, type SigningKey, signRequest } from './s3-signature.ts'
+import { type SignedRequest, SluiceError } from '@sluice/sdk'
+import { type SigningKey, signRequest } from './signature.ts'
 
 /** No tenant's bucket is called so; what is asked for in it is never there. */
 const PROBED = 'sluice-0-signatures/none'

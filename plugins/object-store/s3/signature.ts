@@ -1,17 +1,12 @@
 /** AWS Signature Version 4 of one request to an S3 store, in its headers. The body is not covered. */
 import { createHash, createHmac } from 'node:crypto'
+import type { SignedRequest } from '@sluice/sdk'
 
 export interface SigningKey {
   readonly region: string
   readonly access_key_id: string
   readonly secret_access_key: string
   readonly session_token?: string
-}
-
-export interface SignedRequest {
-  readonly uri: string
-  /** To be added to the request; each may have several values. */
-  readonly headers: Readonly<Record<string, readonly string[]>>
 }
 
 const UNSIGNED = 'UNSIGNED-PAYLOAD'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { signRequest } from './s3-signature.ts'
+import { signRequest } from './signature.ts'
 
 const KEY = {
   region: 'us-east-1',

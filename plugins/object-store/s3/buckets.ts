@@ -1,75 +1,48 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { lstat, mkdir, rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
-import { join } from 'node:path'
-import { fromDriver } from '@sluice/engine'
-import { SluiceError } from '@sluice/sdk'
+import {
+  type BucketGetOptions,
+  type BucketPutOptions,
+  type Buckets,
+  type CopyTarget,
+  isObjectPath,
+  type LentAccess,
+  SluiceError,
+  type StoredObject,
+} from '@sluice/sdk'
 import { announcedBytes } from './bounded-answers.ts'
-import { isStorePath } from './folder-store.ts'
-import { ObjectCache } from './object-cache.ts'
-import { ObjectDraft } from './object-draft.ts'
-import {
-  type AdoptOptions,
-  DEFAULT_MAX_GET_BYTES,
-  type GetOptions,
-  type ObjectStat,
-  type ObjectStore,
-  type PutOptions,
-  type Workspace,
-} from './object-store.ts'
-import { keepPrivate } from './private-folder.ts'
-import {
-  type Attempt,
-  insist,
-  isVerdict,
-  objectExists,
-  openClient,
-  type S3Settings,
-  unavailable,
-} from './s3-requests.ts'
+import { openLentAccess } from './lent-access.ts'
+import { type Attempt, insist, isVerdict, objectExists, openClient, type S3Settings, unavailable } from './requests.ts'
 
-export interface S3StoreOptions extends S3Settings {
-  /** A folder on this machine for copies of objects that engines read, and for files on their way out. */
-  readonly cacheDir: string
-  readonly maxCacheBytes: number
+export interface S3BucketsOptions extends S3Settings {
   /** Larger files are sent in parts of this size. At least 5 MiB, as S3 asks. */
   readonly partBytes?: number
 }
 
 const DEFAULT_PART_BYTES = 16 * 1024 * 1024
 const PAGE = 1_000
-const REMOVED_AT_ONCE = 8
 /** Tells a request that arrived twice from somebody else's, and what was read from what was written. */
 const WRITE_ID = 'x-amz-meta-sluice-write'
 const SHA256 = 'x-amz-meta-sluice-sha256'
 
 /**
  * An S3-compatible object store; a bucket is a bucket there. Every write is proved: the server compares each part with
- * its MD5, and the object's length is asked for afterwards. Reads are compared with the SHA-256 that was written. Engine
- * processes have no network: they are lent copies, see `ObjectCache`. One class, for how a place is addressed, an attempt is
- * repeated and a write proved to be this one is the same in all that it does.
+ * its MD5, and the object's length is asked for afterwards. Reads are compared with the SHA-256 that was written. One
+ * class, for how a place is addressed, an attempt is repeated and a write proved to be this one is the same in all that
+ * it does.
  */
-export class S3Store implements ObjectStore {
-  readonly cache: ObjectCache
-  readonly #options: S3StoreOptions
+export class S3Buckets implements Buckets {
+  /** With buckets in the path alone: what clients ask leave for names the bucket there. */
+  readonly lend?: () => Promise<LentAccess>
+  readonly #options: S3BucketsOptions
   readonly #s3: ReturnType<typeof openClient>
   /** Stores differ: false once this one has said that it takes no conditional writes. */
   #isConditional = true
 
-  constructor(options: S3StoreOptions) {
+  constructor(options: S3BucketsOptions) {
     this.#options = options
     this.#s3 = openClient(options)
-    this.cache = new ObjectCache({
-      dir: S3Store.foldersOf(options.cacheDir).files,
-      maxBytes: options.maxCacheBytes,
-      fetch: (path, file, signal) => this.#download(path, file, signal),
-    })
-  }
-
-  /** Where buckets have copies of their files, and their workspaces: each in a folder of its name. */
-  static foldersOf(cacheDir: string): { readonly files: string; readonly workspaces: string } {
-    return { files: join(cacheDir, 'objects'), workspaces: join(cacheDir, 'work') }
+    if (options.pathStyle) this.lend = () => openLentAccess(options)
   }
 
   async ensureBucket(bucket: string): Promise<void> {
@@ -96,7 +69,6 @@ export class S3Store implements ObjectStore {
   async dropBucket(bucket: string): Promise<void> {
     const { client } = this.#s3
     if (!(await this.#insist(bucket, () => client.bucketExists(bucket)))) return
-    await this.removeAll(bucket)
     await this.#insist(bucket, async () => {
       await client.removeBucket(bucket).catch(async (error: unknown) => {
         if (await client.bucketExists(bucket)) throw error
@@ -104,7 +76,11 @@ export class S3Store implements ObjectStore {
     })
   }
 
-  async put(path: string, body: Uint8Array | AsyncIterable<Uint8Array>, options: PutOptions = {}): Promise<ObjectStat> {
+  async put(
+    path: string,
+    body: Uint8Array | AsyncIterable<Uint8Array>,
+    options: BucketPutOptions = {},
+  ): Promise<StoredObject> {
     this.#place(path)
     const parts = chunksOf(body, this.#options.partBytes ?? DEFAULT_PART_BYTES)
     const first = await parts.next()
@@ -114,31 +90,11 @@ export class S3Store implements ObjectStore {
       if (options.sizeBytes !== undefined && head.length !== options.sizeBytes) throw truncated(path)
       return this.#putWhole(path, head, options)
     }
-    return this.#putParts(path, resumed([head, second.value], parts), {
-      ...options,
-      sha256: body instanceof Uint8Array ? hex(body) : null,
-    })
+    const known = body instanceof Uint8Array ? { sha256: hex(body) } : {}
+    return this.#putParts(path, resumed([head, second.value], parts), { ...known, ...options })
   }
 
-  async adopt(localFile: string, path: string, options: AdoptOptions = {}): Promise<ObjectStat> {
-    this.#place(path)
-    const found = await lstat(localFile)
-    if (!found.isFile() || found.nlink !== 1) throw storeError('object_suspect', 'is not a plain file', path)
-    if (options.sizeBytes !== undefined && found.size !== options.sizeBytes) throw truncated(path)
-    const sha256 = await hashOf(createReadStream(localFile))
-    const partBytes = this.#options.partBytes ?? DEFAULT_PART_BYTES
-    const parts = chunksOf(createReadStream(localFile), partBytes)
-    const how = { ifAbsent: true, sizeBytes: found.size, sha256 }
-    const stat =
-      found.size <= partBytes
-        ? await this.#putWhole(path, (await parts.next()).value ?? Buffer.alloc(0), how)
-        : await this.#putParts(path, parts, how)
-    // What was just written is read next: twins are made from it, and stores.
-    await this.cache.take(localFile, path, found.size)
-    return stat
-  }
-
-  async get(path: string, options: GetOptions = {}): Promise<Uint8Array> {
+  async get(path: string, options: BucketGetOptions): Promise<Uint8Array> {
     options.signal?.throwIfAborted()
     const { bucketName, objectName } = this.#place(path)
     let isShort = false
@@ -150,7 +106,7 @@ export class S3Store implements ObjectStore {
           isShort = false
           const response = await this.#s3.client.makeRequestAsync({ method: 'GET', bucketName, objectName })
           const size = announcedBytes(response)
-          if (size > (options.maxBytes ?? DEFAULT_MAX_GET_BYTES)) throw tooLarge(response, path)
+          if (size > options.maxBytes) throw tooLarge(response, path)
           isShort = options.sizeBytes !== undefined && size !== options.sizeBytes
           const chunks: Buffer[] = []
           for await (const chunk of response) chunks.push(chunk as Buffer)
@@ -171,11 +127,15 @@ export class S3Store implements ObjectStore {
     }
   }
 
-  async stat(path: string): Promise<ObjectStat | null> {
+  copy(path: string, target: CopyTarget, signal: AbortSignal): Promise<void> {
+    return this.#insist(path, (attempt) => this.#continue(path, target, attempt), signal)
+  }
+
+  async stat(path: string): Promise<StoredObject | null> {
     return (await this.#head(path))?.stat ?? null
   }
 
-  async *list(prefix: string, signal?: AbortSignal): AsyncIterable<ObjectStat> {
+  async *list(prefix: string, signal?: AbortSignal): AsyncIterable<StoredObject> {
     const [bucket, ...rest] = prefix.replace(/\/$/, '').split('/')
     if (bucket === undefined || bucket === '') throw storeError('object_path_invalid', 'needs a bucket', prefix)
     const key = rest.length === 0 ? '' : `${rest.join('/')}/`
@@ -183,7 +143,7 @@ export class S3Store implements ObjectStore {
     do {
       const page = await this.#page(bucket, key, token, signal)
       for (const item of page?.objects ?? []) {
-        if (item.name === undefined || !isStorePath(`${bucket}/${item.name}`)) continue
+        if (item.name === undefined || !isObjectPath(`${bucket}/${item.name}`)) continue
         const modifiedAt = new Date(item.lastModified as unknown as string | Date)
         yield { path: `${bucket}/${item.name}`, sizeBytes: Number(item.size), modifiedAt }
       }
@@ -196,18 +156,6 @@ export class S3Store implements ObjectStore {
   async remove(path: string): Promise<void> {
     const { bucketName, objectName } = this.#place(path)
     await this.#insist(path, () => this.#s3.client.removeObject(bucketName, objectName)).catch(unlessMissing)
-    await this.cache.forget(path)
-  }
-
-  async removeAll(folder: string): Promise<void> {
-    let some: Promise<void>[] = []
-    for await (const { path } of this.list(folder)) {
-      some.push(this.remove(path))
-      if (some.length < REMOVED_AT_ONCE) continue
-      await Promise.all(some)
-      some = []
-    }
-    await Promise.all(some)
   }
 
   uri(path: string): string {
@@ -217,34 +165,14 @@ export class S3Store implements ObjectStore {
 
   pathOf(uri: string): string | null {
     const path = uri.startsWith('s3://') ? uri.slice('s3://'.length) : ''
-    return isStorePath(path) ? path : null
-  }
-
-  /** Where the copy lies, or will lie once `ObjectCache.hold` has fetched it. */
-  localPath(path: string): string {
-    return this.cache.fileOf(this.#checked(path))
-  }
-
-  async workspace(bucket: string): Promise<Workspace> {
-    const dir = join(S3Store.foldersOf(this.#options.cacheDir).workspaces, this.#checked(bucket), randomUUID())
-    await mkdir(dir, { recursive: true, mode: 0o700 })
-    return { dir, dispose: () => rm(dir, { recursive: true, force: true }) }
-  }
-
-  /**
-   * Removes what a crash left, and shuts others out of the cache's folder. Call it when no other process uses that. Throws
-   * CONFIG `folder_not_private`.
-   */
-  async recover(): Promise<void> {
-    await rm(this.#options.cacheDir, { recursive: true, force: true })
-    await keepPrivate(this.#options.cacheDir)
+    return isObjectPath(path) ? path : null
   }
 
   close(): void {
     this.#s3.close()
   }
 
-  async #putWhole(path: string, body: Buffer, options: PutOptions & { readonly sha256?: string }): Promise<ObjectStat> {
+  async #putWhole(path: string, body: Buffer, options: BucketPutOptions): Promise<StoredObject> {
     const { bucketName, objectName } = this.#place(path)
     const writeId = randomUUID()
     const headers = {
@@ -278,16 +206,12 @@ export class S3Store implements ObjectStore {
     return this.#proved(path, body.length, writeId)
   }
 
-  async #putParts(
-    path: string,
-    parts: AsyncIterable<Buffer>,
-    options: PutOptions & { readonly sha256: string | null },
-  ): Promise<ObjectStat> {
+  async #putParts(path: string, parts: AsyncIterable<Buffer>, options: BucketPutOptions): Promise<StoredObject> {
     const { client } = this.#s3
     const { bucketName, objectName } = this.#place(path)
     if (options.ifAbsent === true && (await this.stat(path)) !== null) throw objectExists(new Error(path))
     const writeId = randomUUID()
-    const headers = { [WRITE_ID]: writeId, ...(options.sha256 === null ? {} : { [SHA256]: options.sha256 }) }
+    const headers = { [WRITE_ID]: writeId, ...(options.sha256 === undefined ? {} : { [SHA256]: options.sha256 }) }
     const uploadId = await this.#insist(path, () => client.initiateNewMultipartUpload(bucketName, objectName, headers))
     try {
       const etags: { part: number; etag: string }[] = []
@@ -344,7 +268,7 @@ export class S3Store implements ObjectStore {
   }
 
   /** Asks the store what it has now. A file that is there in another length was not written. */
-  async #proved(path: string, sizeBytes: number, writeId: string): Promise<ObjectStat> {
+  async #proved(path: string, sizeBytes: number, writeId: string): Promise<StoredObject> {
     const there = await this.#head(path)
     if (there?.stat.sizeBytes === sizeBytes && (there.writeId === null || there.writeId === writeId)) return there.stat
     throw truncated(path)
@@ -381,42 +305,29 @@ export class S3Store implements ObjectStore {
     }
   }
 
-  /** The whole object into a file that nobody sees before it is complete; its length. */
-  async #download(path: string, file: string, signal: AbortSignal): Promise<number> {
-    const draft = await ObjectDraft.open(file)
-    try {
-      await this.#insist(path, (attempt) => this.#continue(path, draft, attempt), signal)
-      await draft.publish(file)
-      return draft.receivedBytes
-    } catch (error) {
-      await draft.discard()
-      throw draft.failure === null ? error : fromDriver(draft.failure, null)
-    }
-  }
-
   /** Fetches what is missing of the object. Objects never change, so that parts of several answers are of the same one. */
-  async #continue(path: string, draft: ObjectDraft, { signal, advanced }: Attempt): Promise<void> {
+  async #continue(path: string, target: CopyTarget, { signal, advanced }: Attempt): Promise<void> {
     const { bucketName, objectName } = this.#place(path)
-    const from = draft.receivedBytes
+    const from = target.receivedBytes
     const headers = from === 0 ? {} : { range: `bytes=${from}-` }
     const request = { method: 'GET', bucketName, objectName, headers }
     const response = await this.#s3.client.makeRequestAsync(request, '', [200, 206]).catch((error: unknown) => {
       // The way here broke behind the last byte, or the object is not what the first bytes were of.
-      if (isVerdict(error, 'beyond')) draft.restart()
+      if (isVerdict(error, 'beyond')) target.restart()
       throw error
     })
     signal.throwIfAborted()
-    if (response.statusCode === 200) draft.restart()
-    const sizeBytes = draft.receivedBytes + announcedBytes(response)
+    if (response.statusCode === 200) target.restart()
+    const sizeBytes = target.receivedBytes + announcedBytes(response)
     for await (const chunk of response as AsyncIterable<Uint8Array>) {
       signal.throwIfAborted()
-      if (await draft.take(chunk)) advanced()
-      if (draft.failure !== null) return
+      if (await target.take(chunk)) advanced()
+      if (target.failure !== null) return
     }
-    if (draft.receivedBytes !== sizeBytes) throw new Error(`${draft.receivedBytes} bytes came of ${sizeBytes}`)
+    if (target.receivedBytes !== sizeBytes) throw new Error(`${target.receivedBytes} bytes came of ${sizeBytes}`)
     const sha256 = response.headers[SHA256]
-    if (sha256 === undefined || sha256 === draft.sha256) return
-    draft.restart()
+    if (sha256 === undefined || sha256 === target.sha256) return
+    target.restart()
     throw new Error('other bytes came than were written')
   }
 
@@ -425,7 +336,7 @@ export class S3Store implements ObjectStore {
   }
 
   #checked(path: string): string {
-    if (isStorePath(path)) return path
+    if (isObjectPath(path)) return path
     throw storeError('object_path_invalid', 'has a path that cannot be used', path)
   }
 
@@ -437,7 +348,7 @@ export class S3Store implements ObjectStore {
 }
 
 interface Head {
-  readonly stat: ObjectStat
+  readonly stat: StoredObject
   readonly writeId: string | null
 }
 
@@ -464,12 +375,6 @@ async function* resumed(first: readonly Buffer[], rest: AsyncIterable<Buffer>): 
 }
 
 const hex = (body: Uint8Array): string => createHash('sha256').update(body).digest('hex')
-
-async function hashOf(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const hash = createHash('sha256')
-  for await (const chunk of body) hash.update(chunk)
-  return hash.digest('hex')
-}
 
 function unlessMissing(error: unknown): void {
   if (!(error instanceof SluiceError) || error.code !== 'object_missing') throw error
