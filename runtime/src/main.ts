@@ -7,7 +7,7 @@ import { kernelWalls } from '@sluice/engine'
 import type { Logger } from '@sluice/sdk'
 import { admissionOf } from './assembly/admission.ts'
 import { createApi } from './assembly/api.ts'
-import { trinosOf } from './assembly/catalog.ts'
+import { watchedEngines } from './assembly/compute.ts'
 import { checkTenants, confined, confinementOf, confinementText } from './assembly/confinement.ts'
 import { Lifecycle } from './assembly/lifecycle.ts'
 import { createLogger } from './assembly/logger.ts'
@@ -23,7 +23,6 @@ import { tokenEndOf } from './auth/trino-user.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import { makeFolder } from './command/failures.ts'
 import { ownVersion } from './command/release.ts'
-import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config } from './config.ts'
 import { type Assembled, assemble } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
@@ -45,7 +44,7 @@ import { openLineageMetrics } from './metrics/openlineage.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { pushMetrics } from './metrics/pushes.ts'
 import { wireMetrics } from './metrics/wire.ts'
-import { TrinoWatch } from './operations/catalog/trino-watch.ts'
+import { StatementWatch } from './operations/catalog/statement-watch.ts'
 import { previewJobs } from './operations/deploy/previews.ts'
 import { exportJobs } from './operations/exports/export-job.ts'
 import { openLineage } from './operations/lineage/open-lineage/deliver.ts'
@@ -218,12 +217,12 @@ export async function startRuntime(
     )
     const tls = await policyTls(config)
     const issuer = tls === null ? null : issuerOfTrino(issuers, config.trino.issuer)
-    const trinos = trinosOf(config).map((settings) => new TrinoStatements(settings))
-    if (trinos.length > 0) {
+    const engines = watchedEngines(assembled.container.resolve(TOKENS.computes))
+    if (engines.length > 0) {
       const logins = issuer && { personOf: (user: string) => personOrNobody(user, issuer), tokenEndOf }
-      const watch = new TrinoWatch(platform, { trinos, logins, logger })
+      const watch = new StatementWatch(platform, { engines, logins, logger })
       await lifecycle.start(
-        'the watch over statements in Trino',
+        'the watch over statements in engines outside',
         () => watch.start(),
         () => watch.stop(),
       )

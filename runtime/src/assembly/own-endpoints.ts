@@ -22,7 +22,7 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
 export function ownEndpoints(config: Config, embedded: { host: string; port: number } | null): readonly Endpoint[] {
   const { database, object_store, exports, serving, events, compute, trino, dashboards, openlineage, wire } = config
   const settings = Object.values(serving).map((driver) => driver.settings)
-  const others = [exports.destinations, compute.trino, dashboards, openlineage?.url]
+  const others = [exports.destinations, compute, dashboards, openlineage?.url]
   const urls = textsIn([database, object_store, settings, ...others]).flatMap(endpointOf)
   const brokers = (events.kafka?.brokers ?? []).flatMap((broker) => endpointOf(`kafka://${broker}`))
   const { database_host: host, database_port: port = DEFAULT_PORTS['postgres:'] as number } = dashboards ?? {}

@@ -6,12 +6,12 @@ import { Events, OpenLineage, Webhooks } from './events.ts'
 import { Limits, Mcp, Push } from './limits.ts'
 import { Exports, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
-import { Compute, Dashboards, Database, Trino } from './servers-beside.ts'
+import { computeOf, Dashboards, Database, Trino } from './servers-beside.ts'
 import { Upkeep } from './upkeep.ts'
 import { Wire } from './wire.ts'
 
 /** @param takesOthers whether plugins may bring servers whose settings are known only once they are loaded */
-const schemaOf = (_takesOthers: boolean) =>
+const schemaOf = (takesOthers: boolean) =>
   Type.Object(
     {
       data_dir: Type.String({ default: '.sluice', description: 'Folder for everything that is kept.' }),
@@ -121,7 +121,7 @@ const schemaOf = (_takesOthers: boolean) =>
       object_store: ObjectStore,
       upkeep: Upkeep,
       trino: Trino,
-      compute: Compute,
+      compute: computeOf(takesOthers),
       dashboards: Type.Optional(Dashboards),
       metrics_token: Type.Optional(Type.String({ description: 'Bearer token for /metrics besides the admin role.' })),
       certificates: Certificates,

@@ -1,6 +1,7 @@
 /** Servers beside the runtime: databases, engines that run transforms, and the one of dashboards. */
-import { Type } from 'typebox'
+import { type TUnsafe, Type } from 'typebox'
 import { closed } from './closed.ts'
+import { type Settings, serviceByName } from './services.ts'
 
 export const Database = Type.Object(
   {
@@ -46,37 +47,9 @@ export const Trino = Type.Object(
   closed,
 )
 
-export const Compute = Type.Object(
-  {
-    trino: Type.Optional(
-      Type.Object(
-        {
-          url: Type.String({
-            pattern: '^https?://[^/?#@]+$',
-            description: 'Of the coordinator: https://trino:8443.',
-          }),
-          token_file: Type.Optional(
-            Type.String({ description: 'A token that may make catalogs; read anew for every statement.' }),
-          ),
-          user: Type.Optional(Type.String({ description: 'Where Trino asks for no token.' })),
-          ca_file: Type.Optional(
-            Type.String({ description: 'What signed Trino’s certificate (PEM), where it is no public authority.' }),
-          ),
-          catalog: Type.Record(Type.String(), Type.String(), {
-            description:
-              'Properties of every tenant’s catalog of the iceberg connector; {tenant} stands for the tenant.',
-          }),
-        },
-        {
-          additionalProperties: false,
-          description:
-            'Runs the transforms of products with engine: distributed. Absent: the Trino that serves analytics, or else none.',
-        },
-      ),
-    ),
-  },
-  closed,
-)
+/** By the name of the engine its settings; one at most. */
+export const computeOf = (takesOthers: boolean) =>
+  serviceByName('compute', takesOthers) as TUnsafe<Readonly<Record<string, Settings>>>
 
 export const Dashboards = Type.Object(
   {

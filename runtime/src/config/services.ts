@@ -1,4 +1,5 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
+import { settingsSchema as trino } from '@sluice/compute/trino/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
 import { closed } from './closed.ts'
@@ -7,7 +8,7 @@ export type Settings = Readonly<Record<string, unknown>>
 
 /** Of those that come with the runtime. */
 export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, JsonSchema>>>> = {
-  compute: {},
+  compute: { trino },
   dashboard: {},
   'event-bus': {},
   'object-store': {},

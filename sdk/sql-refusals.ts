@@ -1,34 +1,31 @@
-import { SluiceError } from '@sluice/sdk'
-
-/**
- * The guard: what a tenant's statement must be before the engine sees it. It judges the tree that DuckDB's own parser
- * makes, by allow-lists; what is not named is refused.
- */
+/** How SQL of tenants is refused, by whichever guard: the same codes, and places in the author's own text. */
+import { SluiceError } from './errors.ts'
 
 /** Longer text is refused before it is parsed. */
 export const MAX_SQL_CHARS = 100_000
 
-/** DuckDB's JSON for "nowhere in particular". */
+/** DuckDB's JSON for “nowhere in particular”. */
 const NO_LOCATION = 1e15
 
-/** A tenant's text, and how many bytes of ours were put in front of it before it was parsed. */
-export interface Source {
+/** A tenant's text, and how many bytes of ours were put in front of it before it was parsed. A location counts them, too. */
+export interface SqlSource {
   readonly text: string
   readonly leadBytes: number
 }
 
-/** Refuses text that the parser should not even see. */
-export function checkText(source: Source): void {
+/** Refuses text that a parser should not even see. Throws INVALID_DATA `sql_too_long`, `sql_not_allowed`. */
+export function checkSqlText(source: SqlSource): void {
   if (source.text.length > MAX_SQL_CHARS) {
     throw new SluiceError('INVALID_DATA', `the statement is longer than ${MAX_SQL_CHARS} characters`, {
       code: 'sql_too_long',
       details: { max_chars: MAX_SQL_CHARS },
     })
   }
-  if (source.text.includes('\0')) throw notAllowed('a null character', source, null)
+  if (source.text.includes('\0')) throw sqlNotAllowed('a null character', source, null)
 }
 
-export function notAllowed(construct: string, source: Source, location: number | null): SluiceError {
+/** `sql_not_allowed`. @param location in bytes of UTF-8; null: somewhere */
+export function sqlNotAllowed(construct: string, source: SqlSource, location: number | null): SluiceError {
   const at = position(source, location)
   const where = at === null ? '' : ` (line ${at.line}, column ${at.column})`
   return new SluiceError('INVALID_DATA', `a statement may not use ${construct}${where}`, {
@@ -39,7 +36,7 @@ export function notAllowed(construct: string, source: Source, location: number |
 }
 
 /** The same whether there is no such table or the caller may not see it. */
-export function tableNotFound(name: string, source: Source, location: number | null): SluiceError {
+export function sqlTableNotFound(name: string, source: SqlSource, location: number | null): SluiceError {
   return new SluiceError('INVALID_DATA', `there is no table ${name}`, {
     code: 'table_not_found',
     remedy: 'Name a table as <namespace>.<product>; it must be deployed and you must be allowed to read it.',
@@ -48,7 +45,7 @@ export function tableNotFound(name: string, source: Source, location: number | n
 }
 
 /** `near` must come from the statement itself. */
-export function syntaxError(source: Source, location: number | null, near: string | null): SluiceError {
+export function sqlSyntaxError(source: SqlSource, location: number | null, near: string | null): SluiceError {
   const at = position(source, location)
   const where = at === null ? '' : ` at line ${at.line}, column ${at.column}`
   const token = near !== null && near !== '' && source.text.includes(near) ? `, near "${near.slice(0, 60)}"` : ''
@@ -58,21 +55,13 @@ export function syntaxError(source: Source, location: number | null, near: strin
   })
 }
 
-/** A list of operators, joins or tables nests too: `1 + 1 + 1` is `(1 + 1) + 1`. */
-export function tooDeep(): SluiceError {
-  return new SluiceError('INVALID_DATA', 'the statement has more than 1,000 parts within each other', {
-    code: 'sql_syntax_error',
-    remedy: 'Write long lists as IN (…) or VALUES, and name parts of it in WITH.',
-  })
-}
-
 interface Position {
   readonly line: number
   readonly column: number
 }
 
-/** DuckDB counts bytes of UTF-8; people count lines and characters, from 1. */
-function position(source: Source, location: number | null): Position | null {
+/** Locations are bytes of UTF-8; people count lines and characters, from 1. */
+function position(source: SqlSource, location: number | null): Position | null {
   if (location === null || !(location >= source.leadBytes) || location > NO_LOCATION) return null
   const bytes = Buffer.from(source.text).subarray(0, location - source.leadBytes)
   const before = bytes.toString('utf8').split('\n')

@@ -1,61 +1,64 @@
 /**
- * Looks at the statements that Trino carries out. Trino asks what somebody may when a statement is planned, and never again
- * while its rows are fetched: what goes on is judged anew here, by the token's end and by the rights of now, and is ended
+ * Looks at the statements that engines outside carry out. They ask what somebody may when a statement is planned, and never
+ * again while its rows are fetched: what goes on is judged anew here, by the token's end and by the rights of now, and is ended
  * where it would be refused. What statements use of the processors goes to their tenants' accounts.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from '@sluice/sdk'
-import type { ReadTable, TrinoStatement, TrinoStatements } from '../../compute/trino-statements.ts'
+import type { ComputeStatement, ComputeStatements, Logger, StatementTable } from '@sluice/sdk'
 import type { Principal } from '../../flow.ts'
 import { tenantOfCatalog } from '../../lake/tenant-layout.ts'
+import { forgetStatements, noteStatementCpu, takeWatch } from '../../registry/engine-statements.ts'
 import { findTenant } from '../../registry/tenants.ts'
-import { forgetStatements, noteStatementCpu, takeWatch } from '../../registry/trino-statements.ts'
 import type { CatalogDeps } from './deps.ts'
 import { tableAccess } from './trino-access.ts'
 import { callOf } from './trino-policy.ts'
 
-/** What Trino's words for a person mean. */
-export interface TrinoLogins {
+/** What an engine's words for a person mean. */
+export interface StatementLogins {
   /** Null where the user is nobody that the issuer has named. */
   personOf(user: string): Principal | null
   /** In milliseconds since 1970. */
   tokenEndOf(login: string | null): number
 }
 
-export interface TrinoWatchOptions {
-  readonly trinos: readonly Pick<TrinoStatements, keyof TrinoStatements>[]
-  /** Null: Trino does not ask this runtime who may read what, and nothing is ended. */
-  readonly logins: TrinoLogins | null
+/** By the name that what its statements use is counted under. */
+export interface WatchedEngine {
+  readonly name: string
+  readonly statements: ComputeStatements
+}
+
+export interface StatementWatchOptions {
+  readonly engines: readonly WatchedEngine[]
+  /** Null: no engine asks this runtime who may read what, and nothing is ended. */
+  readonly logins: StatementLogins | null
   readonly logger: Logger
   /** Between two looks of all runtimes together; default 2 s. */
   readonly everyMs?: number
 }
-
-type Trino = TrinoWatchOptions['trinos'][number]
 
 const TOKEN_ENDED = 'the token that it began with has ended'
 const EVERY_MS = 2_000
 /** Between two looks at those that have ended, for what they have used in all. */
 const ENDED_EVERY_MS = 10_000
 const ANSWER_MS = 20_000
-/** Trino keeps its last hundred statements for ever: those that ended so long ago were charged for. */
+/** An engine may keep its last hundred statements for ever: those that ended so long ago were charged for. */
 const SETTLED_MS = 60 * 60_000
 const FORGOTTEN_MS = 24 * SETTLED_MS
 const MOST_KNOWN = 20_000
 
-export class TrinoWatch {
+export class StatementWatch {
   readonly #platform: CatalogDeps
-  readonly #options: TrinoWatchOptions
+  readonly #options: StatementWatchOptions
   readonly #stop = new AbortController()
   /** What a statement reads stays the same. */
-  readonly #tables = new Map<string, readonly ReadTable[]>()
+  readonly #tables = new Map<string, readonly StatementTable[]>()
   /** Ended, and charged for in full. */
   readonly #settled = new Set<string>()
   #loop: Promise<void> | null = null
   #endedMs = 0
   #isFailing = false
 
-  constructor(platform: CatalogDeps, options: TrinoWatchOptions) {
+  constructor(platform: CatalogDeps, options: StatementWatchOptions) {
     this.#platform = platform
     this.#options = options
   }
@@ -88,7 +91,9 @@ export class TrinoWatch {
   #failed(error: unknown): void {
     if (!this.#stop.signal.aborted && !this.#isFailing) {
       const message = error instanceof Error ? error.message : String(error)
-      this.#options.logger.warn('statements in Trino could not be looked at; it is tried again', { error: message })
+      this.#options.logger.warn('statements in an engine outside could not be looked at; it is tried again', {
+        error: message,
+      })
     }
     this.#isFailing = true
   }
@@ -97,31 +102,42 @@ export class TrinoWatch {
     // Of several loops that wait as long, none waits for another's turn.
     if (!(await takeWatch(this.#platform.pool, everyMs * 0.75))) return
     const isWhole = performance.now() >= this.#endedMs
-    for (const trino of this.#options.trinos) await this.#lookAt(trino, isWhole, signal)
+    for (const engine of this.#options.engines) await this.#lookAt(engine, isWhole, signal)
     if (!isWhole) return
     this.#endedMs = performance.now() + ENDED_EVERY_MS
     await forgetStatements(this.#platform.pool, FORGOTTEN_MS)
   }
 
-  async #lookAt(trino: Trino, isWhole: boolean, signal: AbortSignal): Promise<void> {
+  async #lookAt(engine: WatchedEngine, isWhole: boolean, signal: AbortSignal): Promise<void> {
     const { logins } = this.#options
-    const atWork = await trino.atWork(signal)
-    if (logins !== null) for (const statement of atWork) await this.#judge(trino, statement, logins, signal)
-    await this.#charge(trino, isWhole ? await trino.all(signal) : atWork, signal)
+    const { statements } = engine
+    const atWork = await statements.atWork(signal)
+    if (logins !== null) for (const statement of atWork) await this.#judge(engine, statement, logins, signal)
+    await this.#charge(engine, isWhole ? await statements.all(signal) : atWork, signal)
   }
 
   /** A statement that cannot be judged now goes on, and is judged at the next look. */
-  async #judge(trino: Trino, statement: TrinoStatement, logins: TrinoLogins, signal: AbortSignal): Promise<void> {
+  async #judge(
+    engine: WatchedEngine,
+    statement: ComputeStatement,
+    logins: StatementLogins,
+    signal: AbortSignal,
+  ): Promise<void> {
     const principal = logins.personOf(statement.user)
     // Nobody was let in without a name; the platform's own logins renew their tokens.
     if (principal === null || principal.isAdmin) return
     try {
       const isOver = logins.tokenEndOf(statement.login) <= Date.now()
-      const why = isOver ? TOKEN_ENDED : await this.#reasonToEnd(trino, statement, principal, signal)
+      const why = isOver ? TOKEN_ENDED : await this.#reasonToEnd(engine, statement, principal, signal)
       if (why === null) return
-      await trino.end(statement.id, why, signal)
+      await engine.statements.end(statement.id, why, signal)
       const { tenant, subject } = principal
-      this.#options.logger.info('a statement in Trino was ended', { statement: statement.id, tenant, subject, why })
+      this.#options.logger.info('a statement in an engine outside was ended', {
+        statement: statement.id,
+        tenant,
+        subject,
+        why,
+      })
     } catch (error) {
       if (signal.aborted) throw error
       this.#failed(error)
@@ -129,8 +145,8 @@ export class TrinoWatch {
   }
 
   async #reasonToEnd(
-    trino: Trino,
-    statement: TrinoStatement,
+    engine: WatchedEngine,
+    statement: ComputeStatement,
     principal: Principal,
     signal: AbortSignal,
   ): Promise<string | null> {
@@ -138,7 +154,7 @@ export class TrinoWatch {
     if (tenant === null) return null
     if ((await findTenant(this.#platform.pool, tenant))?.status !== 'active') return 'its tenant is not active'
     const call = callOf({ requestId: statement.id, signal }, principal, tenant)
-    for (const { catalog, schema, table } of await this.#tablesOf(trino, statement, signal)) {
+    for (const { catalog, schema, table } of await this.#tablesOf(engine, statement, signal)) {
       const access = await tableAccess(this.#platform, call, {
         catalogName: catalog,
         schemaName: schema,
@@ -149,27 +165,31 @@ export class TrinoWatch {
     return null
   }
 
-  async #tablesOf(trino: Trino, { id }: TrinoStatement, signal: AbortSignal): Promise<readonly ReadTable[]> {
+  async #tablesOf(
+    engine: WatchedEngine,
+    { id }: ComputeStatement,
+    signal: AbortSignal,
+  ): Promise<readonly StatementTable[]> {
     const known = this.#tables.get(id)
     if (known !== undefined) return known
-    const tables = await trino.tables(id, signal)
+    const tables = await engine.statements.tables(id, signal)
     if (tables.length > 0) remember(() => this.#tables.set(id, tables), this.#tables)
     return tables
   }
 
-  async #charge(trino: Trino, statements: readonly TrinoStatement[], signal: AbortSignal): Promise<void> {
+  async #charge(engine: WatchedEngine, statements: readonly ComputeStatement[], signal: AbortSignal): Promise<void> {
     const oldestMs = Date.now() - SETTLED_MS
     const due = statements.filter(
       ({ id, cpuS, endedAtMs }) => cpuS > 0 && !this.#settled.has(id) && (endedAtMs === null || endedAtMs > oldestMs),
     )
     const payers = new Map<string, string>()
     for (const statement of due) {
-      const tenant = await this.#payerOf(trino, statement, signal)
+      const tenant = await this.#payerOf(engine, statement, signal)
       if (tenant !== null) payers.set(statement.id, tenant)
     }
     const uses = due.filter(({ id }) => payers.has(id)).map(({ id, cpuS }) => ({ id, seconds: cpuS }))
     for (const { id, seconds } of await noteStatementCpu(this.#platform.pool, uses)) {
-      this.#platform.cpu.charge(payers.get(id) as string, 'trino', seconds)
+      this.#platform.cpu.charge(payers.get(id) as string, engine.name, seconds)
     }
     for (const { id, endedAtMs } of due) {
       if (endedAtMs !== null) remember(() => this.#settled.add(id), this.#settled)
@@ -177,10 +197,10 @@ export class TrinoWatch {
   }
 
   /** Of a person the own tenant; what the platform asks for is of the tenant whose tables it reads. */
-  async #payerOf(trino: Trino, statement: TrinoStatement, signal: AbortSignal): Promise<string | null> {
+  async #payerOf(engine: WatchedEngine, statement: ComputeStatement, signal: AbortSignal): Promise<string | null> {
     const tenant = this.#options.logins?.personOf(statement.user)?.tenant
     if (tenant) return tenant
-    const tables = await this.#tablesOf(trino, statement, signal)
+    const tables = await this.#tablesOf(engine, statement, signal)
     return tables.map(({ catalog }) => tenantOfCatalog(catalog)).find((one) => one !== null) ?? null
   }
 }

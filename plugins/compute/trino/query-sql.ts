@@ -1,11 +1,16 @@
 /** A reader's query as one statement for Trino, over the relations that this reader may see. */
 import { textLiteral } from '@sluice/analytics/trino/statements'
-import { BEYOND_LONG } from '@sluice/engine'
-import { SluiceError } from '@sluice/sdk'
-import { atSnapshot, type InputRelation, quoted, relation, type Source, withoutFilters } from './transform-sql.ts'
-import { blank, guardedTokens, type Token } from './trino-text.ts'
-
-export type Parameter = string | number | bigint | boolean | null
+import { type ComputeParameter, SluiceError } from '@sluice/sdk'
+import { blank, guardedTokens, type Token } from './guard.ts'
+import {
+  atSnapshot,
+  type InputRelation,
+  MOST_OF_BIGINT,
+  quoted,
+  relation,
+  type Source,
+  withoutFilters,
+} from './transform-sql.ts'
 
 export interface QueryRelation extends Pick<InputRelation, 'columns' | 'table'> {
   /** How the query names it, in any case: `['sales', 'orders']`. */
@@ -15,7 +20,7 @@ export interface QueryRelation extends Pick<InputRelation, 'columns' | 'table'> 
 export interface QueryText<R extends QueryRelation> {
   readonly sql: string
   /** Of each `?` in its order, or of `$1`, `$2`, … */
-  readonly parameters: readonly Parameter[]
+  readonly parameters: readonly ComputeParameter[]
   readonly relations: readonly R[]
 }
 
@@ -90,7 +95,7 @@ function leadOf(items: readonly string[], begin: number): string {
   return `WITH${begin === 2 ? ' RECURSIVE' : ''} ${items.join(',\n')}${isContinued ? ',' : ''}\n`
 }
 
-function parameterTexts(parameters: readonly Parameter[]): (token: string) => string {
+function parameterTexts(parameters: readonly ComputeParameter[]): (token: string) => string {
   const texts = parameters.map(literalOf)
   let next = 0
   return (token) => {
@@ -104,7 +109,7 @@ function parameterTexts(parameters: readonly Parameter[]): (token: string) => st
   }
 }
 
-function literalOf(value: Parameter): string {
+function literalOf(value: ComputeParameter): string {
   if (typeof value === 'string') return textLiteral(value)
   if (typeof value === 'bigint') return wholeLiteral(value)
   if (typeof value !== 'number') return String(value)
@@ -116,7 +121,7 @@ function literalOf(value: Parameter): string {
 /** Trino reads digits alone as a bigint, and has 38 of a decimal. */
 function wholeLiteral(value: bigint): string {
   const digits = String(value)
-  if (value > -BEYOND_LONG && value < BEYOND_LONG) return value < 0n ? `(${digits})` : digits
+  if (value >= -MOST_OF_BIGINT && value <= MOST_OF_BIGINT) return value < 0n ? `(${digits})` : digits
   return digits.replace('-', '').length > 38 ? `CAST('${digits}' AS double)` : `DECIMAL '${digits}'`
 }
 

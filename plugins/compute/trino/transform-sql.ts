@@ -1,17 +1,12 @@
-/** A product's transform as one statement for Trino, and the rows that it gives as CSV. */
+/** A product's transform as one statement for Trino. */
 
 import { selectedText, sqlType } from '@sluice/analytics/trino/statements'
-import { BEYOND_LONG } from '@sluice/engine'
-import type { Column, LogicalType } from '@sluice/sdk'
-import { type GivenColumn, lossIn } from './trino-casts.ts'
-import { guardedCondition, guardedQuery } from './trino-text.ts'
+import type { Column, ComputeInput, LogicalType } from '@sluice/sdk'
+import { type GivenColumn, lossIn } from './casts.ts'
+import { guardedCondition, guardedQuery } from './guard.ts'
 
 /** What an alias of the transform stands for. */
-export interface InputRelation {
-  readonly alias: string
-  readonly columns: readonly Pick<Column, 'name' | 'type'>[]
-  /** The author's condition; null: every row. */
-  readonly where: string | null
+export interface InputRelation extends ComputeInput {
   /** Null: a relation of these columns without rows. */
   readonly table: TablePlace | null
 }
@@ -85,14 +80,17 @@ export const atSnapshot: Source = ({ catalog, schema, name, snapshotId }) => {
   return `${[catalog, schema, name].map(quoted).join('.')} FOR VERSION AS OF ${snapshotId}`
 }
 
+/** Trino's bigint. */
+export const MOST_OF_BIGINT = 2n ** 63n - 1n
+
 /**
  * No filter gets behind a LIMIT to the table: where Trino tells which tables a statement reads it writes their filters,
  * too, and fails over those that it has no text for, as of bytes.
  */
-export const withoutFilters: Source = (table) => `(SELECT * FROM ${atSnapshot(table)} LIMIT ${BEYOND_LONG - 1n})`
+export const withoutFilters: Source = (table) => `(SELECT * FROM ${atSnapshot(table)} LIMIT ${MOST_OF_BIGINT})`
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 function cellOf(cell: string, type: LogicalType): string {
-  return type === 'binary' ? `lower(to_hex(${cell}))` : selectedText(cell, type)
+  return type === 'binary' ? `'\\x' || lower(to_hex(${cell}))` : selectedText(cell, type)
 }

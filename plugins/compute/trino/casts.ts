@@ -1,9 +1,8 @@
 /** What values lose on their way into a column's type where Trino casts them, and what a row says of it. */
 import type { TrinoColumn, TrinoType } from '@sluice/analytics/trino/statements'
 import { sqlType } from '@sluice/analytics/trino/statements'
-import { castLoss, FLOATING_DIGITS, LEAST_FLOATING } from '@sluice/engine'
-import { type LogicalType, parseDecimal } from '@sluice/sdk'
-import { logicalType } from './query-result.ts'
+import { castLoss, FLOATING_DIGITS, LEAST_FLOATING, type LogicalType, parseDecimal } from '@sluice/sdk'
+import { logicalType } from './cells.ts'
 
 /** A column as a transform gives it, before the cast. */
 export interface GivenColumn {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
-import { guardedCondition, guardedQuery } from './trino-text.ts'
+import { guardedCondition, guardedQuery } from './guard.ts'
 
 function refusal(text: string): string {
   try {

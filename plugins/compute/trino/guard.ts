@@ -4,7 +4,7 @@
  * are put in front of it, Trino's own functions, and nothing else. It is Trino that parses; text that this lexer does
  * not know is refused.
  */
-import { checkText, notAllowed, type Source, syntaxError } from '@sluice/engine'
+import { checkSqlText, type SqlSource, sqlNotAllowed, sqlSyntaxError } from '@sluice/sdk'
 
 type Kind = 'blank' | 'name' | 'text' | 'number' | 'mark' | 'parameter'
 
@@ -43,7 +43,7 @@ const NO_CONDITION = /^(?:select|values|table)$|\$/i
  * `sql_syntax_error`, `sql_not_allowed`.
  */
 export function guardedQuery(text: string): string {
-  const source: Source = { text, leadBytes: 0 }
+  const source: SqlSource = { text, leadBytes: 0 }
   const tokens = queryTokens(source)
   checkNoParameters(tokens, source)
   return withoutComments(tokens, text)
@@ -54,43 +54,43 @@ export function guardedTokens(text: string): readonly Token[] {
   return queryTokens({ text: text.replace(/;\s*$/, ''), leadBytes: 0 })
 }
 
-function queryTokens(source: Source): readonly Token[] {
+function queryTokens(source: SqlSource): readonly Token[] {
   const { text } = source
   const tokens = checked(source)
   const begin = tokens.findIndex(({ text: own }) => own !== '(')
   const first = tokens[begin]
-  if (first === undefined) throw syntaxError(source, null, null)
+  if (first === undefined) throw sqlSyntaxError(source, null, null)
   if (!BEGINS.includes(first.text.toUpperCase()))
-    throw notAllowed('anything but one SELECT', source, bytesAt(first, text))
+    throw sqlNotAllowed('anything but one SELECT', source, bytesAt(first, text))
   if (first.text.toUpperCase() === 'WITH') checkWithQuery(tokens.slice(begin + 1), source)
   return tokens
 }
 
 /** Of what stands behind the first word WITH: in front of a query inside of another Trino takes neither. */
-function checkWithQuery([name, next]: readonly Token[], source: Source): void {
+function checkWithQuery([name, next]: readonly Token[], source: SqlSource): void {
   const word = name?.text.toUpperCase() ?? ''
   if (name === undefined || !NO_WITH_QUERY.has(word)) return
   if (next?.text.toUpperCase() !== 'AS' && next?.text !== '(')
-    throw notAllowed(`WITH ${word}`, source, bytesAt(name, source.text))
+    throw sqlNotAllowed(`WITH ${word}`, source, bytesAt(name, source.text))
 }
 
 /** As `guardedQuery`, for what stands behind WHERE of one table: other tables, and Trino's own columns, are no part of it. */
 export function guardedCondition(text: string): string {
-  const source: Source = { text, leadBytes: 0 }
+  const source: SqlSource = { text, leadBytes: 0 }
   const tokens = checked(source)
   checkNoParameters(tokens, source)
   const found = tokens.find(({ kind, text: own }) => kind === 'name' && NO_CONDITION.test(own))
-  if (found !== undefined) throw notAllowed(`${found.text} in a condition`, source, bytesAt(found, text))
+  if (found !== undefined) throw sqlNotAllowed(`${found.text} in a condition`, source, bytesAt(found, text))
   return withoutComments(tokens, text)
 }
 
-function checkNoParameters(tokens: readonly Token[], source: Source): void {
+function checkNoParameters(tokens: readonly Token[], source: SqlSource): void {
   const found = tokens.find(({ kind }) => kind === 'parameter')
-  if (found !== undefined) throw notAllowed('parameters', source, bytesAt(found, source.text))
+  if (found !== undefined) throw sqlNotAllowed('parameters', source, bytesAt(found, source.text))
 }
 
-function checked(source: Source): readonly Token[] {
-  checkText(source)
+function checked(source: SqlSource): readonly Token[] {
+  checkSqlText(source)
   const tokens = [...tokensOf(source)]
   checkParentheses(tokens, source)
   checkNames(tokens, source)
@@ -99,11 +99,11 @@ function checked(source: Source): readonly Token[] {
   return tokens
 }
 
-function* tokensOf(source: Source): Generator<Token> {
+function* tokensOf(source: SqlSource): Generator<Token> {
   const { text } = source
   for (let at = 0; at < text.length; ) {
     const token = tokenAt(text, at)
-    if (token === null) throw notAllowed(`the character ${JSON.stringify(text[at])}`, source, bytesBefore(text, at))
+    if (token === null) throw sqlNotAllowed(`the character ${JSON.stringify(text[at])}`, source, bytesBefore(text, at))
     if (token.kind !== 'blank') yield token
     at += token.text.length
   }
@@ -118,25 +118,25 @@ function tokenAt(text: string, at: number): Token | null {
   return null
 }
 
-function checkParentheses(tokens: readonly Token[], source: Source): void {
+function checkParentheses(tokens: readonly Token[], source: SqlSource): void {
   let depth = 0
   for (const token of tokens) {
     if (token.text === '(') depth += 1
     if (token.text === ')') depth -= 1
-    if (depth < 0) throw syntaxError(source, bytesAt(token, source.text), ')')
+    if (depth < 0) throw sqlSyntaxError(source, bytesAt(token, source.text), ')')
   }
-  if (depth > 0) throw syntaxError(source, null, null)
+  if (depth > 0) throw sqlSyntaxError(source, null, null)
 }
 
 /** `a.b` is a column of a relation; `a.b.c` could be another catalog's table or function. */
-function checkNames(tokens: readonly Token[], source: Source): void {
+function checkNames(tokens: readonly Token[], source: SqlSource): void {
   let parts = 0
   let previous: Token | null = null
   for (const token of tokens) {
     if (token.kind === 'name') {
       parts = previous?.text === '.' && parts > 0 ? parts + 1 : 1
       if (parts > MAX_NAME_PARTS) {
-        throw notAllowed('a name of more than two parts', source, bytesAt(token, source.text))
+        throw sqlNotAllowed('a name of more than two parts', source, bytesAt(token, source.text))
       }
     } else if (token.text !== '.') parts = 0
     previous = token
@@ -144,12 +144,12 @@ function checkNames(tokens: readonly Token[], source: Source): void {
 }
 
 /** A value beside a word or a dot would be read as a part of it. */
-function checkParameters(tokens: readonly Token[], source: Source): void {
+function checkParameters(tokens: readonly Token[], source: SqlSource): void {
   for (const [at, token] of tokens.entries()) {
     if (token.kind !== 'parameter') continue
     const neighbours = [tokens[at - 1], tokens[at + 1]]
     if (neighbours.some((other) => other !== undefined && isJoined(token, other)))
-      throw notAllowed('a parameter as a part of a name or a number', source, bytesAt(token, source.text))
+      throw sqlNotAllowed('a parameter as a part of a name or a number', source, bytesAt(token, source.text))
   }
 }
 
@@ -160,12 +160,12 @@ function isJoined(parameter: Token, other: Token): boolean {
   return isWord && first.at + first.text.length === second.at
 }
 
-function checkSession(tokens: readonly Token[], source: Source): void {
+function checkSession(tokens: readonly Token[], source: SqlSource): void {
   const found = tokens.find(
     ({ kind, text }, at) =>
       kind === 'name' && (SESSION_WORD.test(text) || (SESSION_FUNCTION.test(text) && tokens[at + 1]?.text === '(')),
   )
-  if (found !== undefined) throw notAllowed(found.text, source, bytesAt(found, source.text))
+  if (found !== undefined) throw sqlNotAllowed(found.text, source, bytesAt(found, source.text))
 }
 
 function withoutComments(tokens: readonly Token[], text: string): string {

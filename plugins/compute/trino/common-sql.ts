@@ -4,7 +4,7 @@
  * fold letters beyond ASCII differently, and they merge the columns of joins in different orders. So the text is judged
  * by its parts, and what is not known to be read alike is not.
  */
-import { guardedTokens, type Token } from './trino-text.ts'
+import { guardedTokens, type Token } from './guard.ts'
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 

@@ -1,14 +1,14 @@
 /** Whose account statements in Trino are on; which of them are ended is tested with a real Trino. */
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
+import type { ComputeStatement } from '@sluice/sdk'
 import { until } from '../../../../test/until.ts'
 import { principalOfTrinoUser, tokenEndOf, trinoLogin, trinoUser } from '../../auth/trino-user.ts'
-import type { TrinoStatement } from '../../compute/trino-statements.ts'
 import { inTransaction } from '../../database/pools.ts'
 import { createTenant, setTenantStatus } from '../../registry/tenants.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
 import type { Platform } from '../platform.ts'
-import { TrinoWatch } from './trino-watch.ts'
+import { StatementWatch } from './statement-watch.ts'
 
 const registry = await startTestRegistry()
 after(() => registry[Symbol.asyncDispose]())
@@ -23,7 +23,7 @@ const PERSON = trinoUser({ subject: 'vito', tenant: 'acme', groups: [] })
 const PLATFORM = trinoUser({ subject: 'sluice', admin: true })
 
 it('charges what statements use once, to the tenant of the person or of the tables, over several runtimes', async () => {
-  const statements = new Map<string, TrinoStatement>()
+  const statements = new Map<string, ComputeStatement>()
   const now = Date.now()
   const listed = (
     id: string,
@@ -34,6 +34,7 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   ) => statements.set(id, { id, user, login, cpuS, endedAtMs })
   const ended: string[] = []
   const trino = {
+    server: 'http://trino.test',
     atWork: async () => [...statements.values()].filter(({ endedAtMs }) => endedAtMs === null),
     all: async () => [...statements.values()],
     tables: async (id: string) =>
@@ -46,7 +47,13 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   }
   const platform = { pool: registry.pool, cpu } as unknown as Platform
   const watches = [0, 1].map(
-    () => new TrinoWatch(platform, { trinos: [trino], logins, logger: logger as never, everyMs: 20 }),
+    () =>
+      new StatementWatch(platform, {
+        engines: [{ name: 'trino', statements: trino }],
+        logins,
+        logger: logger as never,
+        everyMs: 20,
+      }),
   )
   await inTransaction(registry.pool, (tx) => createTenant(tx, { slug: 'acme', displayName: 'Acme', tier: 'standard' }))
   await setTenantStatus(registry.pool, 'acme', 'active')
@@ -64,7 +71,12 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   await until('a statement of a tenant that is not active any more is ended', async () => ended.includes('a'))
   for (const watch of watches) await watch.stop()
   // Another process, which knows nothing of it.
-  const next = new TrinoWatch(platform, { trinos: [trino], logins, logger: logger as never, everyMs: 20 })
+  const next = new StatementWatch(platform, {
+    engines: [{ name: 'trino', statements: trino }],
+    logins,
+    logger: logger as never,
+    everyMs: 20,
+  })
   listed('b', PERSON, 1)
   next.start()
   await until('the new one is charged', async () => (charged.get('acme') ?? 0) >= 4.5)

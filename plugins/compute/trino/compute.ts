@@ -1,74 +1,40 @@
-/** Queries and transforms in Trino, over the lake's own tables; their rows come back in pages. */
+/**
+ * Queries and transforms in Trino, over the lake's own tables; their rows come back in pages. One idea from the statement to
+ * what its failure is told as, and longer for that.
+ */
 
 import {
   catalogOf,
   ensureCatalog,
   type TrinoClient,
-  type TrinoColumn,
   TrinoFailure,
   type TrinoResult,
   type TrinoRow,
   type TrinoSettings,
 } from '@sluice/analytics/trino/statements'
-import { tableNotFound } from '@sluice/engine'
-import type { TableRef } from '@sluice/iceberg'
-import { isSluiceError, openTenantScope, SluiceError, type TenantScope } from '@sluice/sdk'
-import { type ArrivingColumn, arrivingColumns, resultCsv } from './query-result.ts'
-import { type NamedPlace, type Parameter, type Place, querySql } from './query-sql.ts'
-import { csvOf } from './rows-csv.ts'
-import { type InputRelation, type TablePlace, type TransformText, transformSql } from './transform-sql.ts'
-import { type GivenColumn, givenColumn } from './trino-casts.ts'
-
-export interface DistributedInput extends Omit<InputRelation, 'table'> {
-  readonly table: TableRef
-  readonly snapshotId: string
-}
-
-export interface DistributedTransform extends Omit<TransformText, 'inputs' | 'given'> {
-  readonly tenant: string
-  readonly inputs: readonly DistributedInput[]
-  readonly timeoutMs: number
-  readonly signal: AbortSignal
-}
-
-export interface UncheckedTransform extends Omit<TransformText, 'inputs' | 'given'> {
-  readonly inputs: readonly Omit<InputRelation, 'table'>[]
-}
-
-export interface TransformedRows {
-  /** In the columns of `csvColumns`. To be read once; leaving it early cancels the statement. */
-  readonly csv: AsyncGenerator<Uint8Array>
-  /** Of the rows that were read so far: values that lost something by the cast to their column's type, by column. */
-  lost(): Readonly<Record<string, number>>
-}
-
-/** A relation that a query may name. */
-export interface VisibleRelation extends Pick<InputRelation, 'columns'> {
-  readonly name: readonly string[]
-  readonly table: TableRef
-  /** Null where nothing was ever written. */
-  readonly snapshotId: string | null
-}
-
-export interface DistributedQuery {
-  readonly tenant: string
-  readonly sql: string
-  readonly parameters: readonly Parameter[]
-  readonly relations: readonly VisibleRelation[]
-  readonly maxRows: number
-  readonly timeoutMs: number
-  readonly signal: AbortSignal
-}
-
-export interface QueryRows {
-  readonly columns: readonly TrinoColumn[]
-  /** The columns of `csv`. */
-  readonly arriving: readonly ArrivingColumn[]
-  /** At most one row more than was asked for. To be read once; leaving it early cancels the statement. */
-  readonly csv: AsyncGenerator<Uint8Array>
-  /** Cancels the statement if it still runs, also one whose rows nobody began to read. May be repeated. */
-  close(): Promise<void>
-}
+import {
+  type Compute,
+  type ComputedRows,
+  type ComputeQuery,
+  type ComputeStatements,
+  type ComputeTable,
+  type ComputeTransform,
+  isSluiceError,
+  type ReadQuery,
+  type RunningTransform,
+  SluiceError,
+  type SurroundingNames,
+  sqlTableNotFound,
+  type TenantScope,
+  type TextRow,
+  type TransformedRows,
+} from '@sluice/sdk'
+import { type GivenColumn, givenColumn } from './casts.ts'
+import { logicalType, textRows } from './cells.ts'
+import { isCommonSql } from './common-sql.ts'
+import { guardedQuery } from './guard.ts'
+import { type NamedPlace, type Place, querySql } from './query-sql.ts'
+import { type TablePlace, transformSql } from './transform-sql.ts'
 
 /** What a failure is told as. */
 interface Asked {
@@ -92,40 +58,41 @@ const SIGN_OF_LIFE_MS = 5_000
 /** Rows of one transform; a product's table is for far fewer. */
 const MAX_ROWS = Number.MAX_SAFE_INTEGER
 
-export class DistributedCompute {
+export class TrinoCompute implements Compute {
   readonly #client: TrinoClient
   readonly #catalog: TrinoSettings['catalog']
+  readonly statements?: ComputeStatements
 
-  constructor(client: TrinoClient, catalog: TrinoSettings['catalog']) {
+  constructor(client: TrinoClient, catalog: TrinoSettings['catalog'], statements?: ComputeStatements) {
     this.#client = client
     this.#catalog = catalog
+    if (statements !== undefined) this.statements = statements
   }
 
-  /**
-   * Whether Trino could run the transform over such inputs, which need not be there yet; the types of its columns as it
-   * gives them, as `castLoss` names them. Throws INVALID_DATA with the guard's reason or Trino's name of the problem and its
-   * place; TRANSIENT where Trino does not answer.
-   */
-  async check(transform: UncheckedTransform, signal: AbortSignal): Promise<readonly string[]> {
+  /** Nothing is held open between statements, and whoever reads one ends it. */
+  async close(): Promise<void> {}
+
+  read(query: string, { tables, columns }: SurroundingNames): ReadQuery {
+    const sql = guardedQuery(query)
+    return { sql, isCommon: isCommonSql(sql, tables, columns) }
+  }
+
+  async check(transform: ComputeTransform, signal: AbortSignal): Promise<readonly string[]> {
     const text = transformSql({ ...transform, inputs: transform.inputs.map((input) => ({ ...input, table: null })) })
     const asked = askedTransform(text.firstLine, CHECK_TIMEOUT_MS)
     await this.#explain('TYPE VALIDATE', text.sql, asked, signal)
     return (await this.#given(text.typesSql, asked, signal)).map(({ type }) => type)
   }
 
-  /**
-   * The transform's rows, page by page, with what Trino's casts have taken from them. A statement whose reader has died is
-   * given up by Trino. Reading throws as `check` does, and QUOTA `query_timeout`.
-   */
-  rows(transform: DistributedTransform): TransformedRows {
+  /** A statement whose reader has died is given up by Trino. */
+  transform(transform: RunningTransform): TransformedRows {
     const lost = new Map<string, number>()
-    return { csv: this.#transformed(transform, lost), lost: () => Object.fromEntries(lost) }
+    return { pages: this.#transformed(transform, lost), lost: () => Object.fromEntries(lost) }
   }
 
-  async *#transformed(transform: DistributedTransform, lost: Map<string, number>): AsyncGenerator<Uint8Array> {
-    const { tenant, timeoutMs, signal, columns } = transform
-    const scope = openTenantScope(tenant)
-    const inputs = transform.inputs.map((input) => ({ ...input, table: placeIn(scope, input.table, input.snapshotId) }))
+  async *#transformed(transform: RunningTransform, lost: Map<string, number>): AsyncGenerator<readonly TextRow[]> {
+    const { scope, timeoutMs, signal, columns } = transform
+    const inputs = transform.inputs.map((input) => ({ ...input, table: placeIn(scope, input.table) }))
     const unmarked = transformSql({ ...transform, inputs })
     const asked = askedTransform(unmarked.firstLine, timeoutMs)
     try {
@@ -139,7 +106,7 @@ export class DistributedCompute {
         }
         return row.slice(0, columns.length)
       }
-      for await (const rows of pages) yield csvOf(marked.length === 0 ? rows : rows.map(counted))
+      for await (const rows of pages) yield (marked.length === 0 ? rows : rows.map(counted)) as readonly TextRow[]
     } catch (error) {
       throw await this.#told(error, asked)
     }
@@ -156,16 +123,10 @@ export class DistributedCompute {
     }
   }
 
-  /**
-   * The rows of a reader's query, in its order. Throws INVALID_DATA with the guard's reason or Trino's name of the problem
-   * and its place, QUOTA `query_timeout` and `query_memory_exceeded`, TRANSIENT where Trino does not answer; so does
-   * reading the rows.
-   */
-  async query(query: DistributedQuery): Promise<QueryRows> {
-    const { tenant, timeoutMs, signal } = query
-    const scope = openTenantScope(tenant)
+  async query(query: ComputeQuery): Promise<ComputedRows> {
+    const { scope, timeoutMs, signal } = query
     const relations = query.relations.map((one) => {
-      return { ...one, table: one.snapshotId === null ? null : placeIn(scope, one.table, one.snapshotId) }
+      return { ...one, table: one.table === null ? null : placeIn(scope, one.table) }
     })
     const text = querySql({ ...query, relations })
     const asked: Asked = {
@@ -183,11 +144,11 @@ export class DistributedCompute {
       results = this.#client.results({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs: leftOf(asked), signal })
       const first = await results.next()
       if (first.done) throw new Error('Trino names no columns')
-      const { columns } = first.value
+      const columns = first.value.columns.map(({ name, typeSignature }) => ({ name, type: logicalType(typeSignature) }))
       const opened = results
-      const csv = csvOfResults(first.value, opened, query.maxRows, (error) => this.#told(error, asked))
+      const pages = pagesOf(first.value, opened, query.maxRows, (error) => this.#told(error, asked))
       const close = async () => void (await opened.return(undefined))
-      return { columns, arriving: arrivingColumns(columns), csv, close }
+      return { columns, pages, close }
     } catch (error) {
       await results?.return(undefined)
       throw await this.#told(error, asked)
@@ -262,17 +223,17 @@ function askedTransform(firstLine: number, timeoutMs: number): Asked {
 
 const leftOf = ({ endsAtMs }: Asked): number => Math.max(1, Math.round(endsAtMs - performance.now()))
 
-async function* csvOfResults(
+async function* pagesOf(
   first: TrinoResult,
   others: AsyncGenerator<TrinoResult>,
   maxRows: number,
   told: (error: unknown) => Promise<unknown>,
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<readonly TextRow[]> {
   let left = maxRows + 1
   const taken = ({ columns, rows }: TrinoResult) => {
     const some = rows.slice(0, left)
     left -= some.length
-    return resultCsv({ columns, rows: some })
+    return textRows({ columns, rows: some })
   }
   try {
     yield taken(first)
@@ -298,7 +259,7 @@ interface IoPlan {
 }
 
 /** Trino knows lower case only. */
-function placeIn(scope: TenantScope, { namespace, table }: TableRef, snapshotId: string): TablePlace {
+function placeIn(scope: TenantScope, { namespace, table, snapshotId }: ComputeTable): TablePlace {
   if (namespace === namespace.toLowerCase() && table === table.toLowerCase())
     return { catalog: catalogOf(scope), schema: namespace, name: table, snapshotId }
   throw new SluiceError('INVALID_DATA', 'Trino knows tables in lower case only, and an input’s is not', {
@@ -341,7 +302,7 @@ function explained(error: unknown, { what, remedy, timeoutMs, text, placeOf }: A
   const where = place ? ` at line ${place.line}, column ${place.column}` : ''
   if (what === 'query' && place !== null) {
     const source = { text, leadBytes: 0 }
-    if (NO_TABLE.has(name)) return tableNotFound(place.name.join('.'), source, place.offsetBytes)
+    if (NO_TABLE.has(name)) return sqlTableNotFound(place.name.join('.'), source, place.offsetBytes)
     if (name === 'COLUMN_NOT_FOUND') {
       const column = place.name.at(-1)
       const message = `there is no column "${column}"`

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type Parameter, type QueryRelation, querySql } from './query-sql.ts'
+import type { ComputeParameter } from '@sluice/sdk'
+import { type QueryRelation, querySql } from './query-sql.ts'
 
 const relationOf = (...name: readonly [string, string]): QueryRelation => ({
   name,
@@ -9,11 +10,11 @@ const relationOf = (...name: readonly [string, string]): QueryRelation => ({
 })
 const RELATIONS = [relationOf('sales', 'orders'), relationOf('sales', 'people'), relationOf('sales', 'orders@v1.0.0')]
 
-const query = (sql: string, parameters: readonly Parameter[] = []) =>
+const query = (sql: string, parameters: readonly ComputeParameter[] = []) =>
   querySql({ sql, parameters, relations: RELATIONS })
 
 /** What the reader’s own text has become. */
-const written = (sql: string, ...parameters: readonly Parameter[]): string =>
+const written = (sql: string, ...parameters: readonly ComputeParameter[]): string =>
   query(sql, parameters).sql.replace(/^WITH .*\n/, '')
 
 describe('a query for Trino', () => {

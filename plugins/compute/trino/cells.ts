@@ -1,12 +1,6 @@
-/** What Trino answers to a query, as columns of logical types and as CSV for an engine job. */
-import type { TrinoColumn, TrinoResult, TrinoType } from '@sluice/analytics/trino/statements'
-import type { LogicalType } from '@sluice/sdk'
-import { csvLine, LAST_COLUMN, textOf } from './rows-csv.ts'
-
-export interface ArrivingColumn {
-  readonly name: string
-  readonly type: LogicalType
-}
+/** What Trino answers to a query, as columns of logical types and as their texts. */
+import type { TrinoResult, TrinoType } from '@sluice/analytics/trino/statements'
+import type { LogicalType, TextRow } from '@sluice/sdk'
 
 const TYPES: Readonly<Record<string, LogicalType>> = {
   boolean: 'boolean',
@@ -34,19 +28,9 @@ export function logicalType({ rawType, arguments: given }: TrinoType): LogicalTy
   return `decimal(${precision},${scale})`
 }
 
-/** Names may come twice, so columns go by their places; one more behind them keeps every line from being empty. */
-export function arrivingColumns(columns: readonly TrinoColumn[]): readonly ArrivingColumn[] {
-  const own = columns.map(({ typeSignature }, at) => ({ name: arrivingName(at), type: logicalType(typeSignature) }))
-  return [...own, { name: LAST_COLUMN, type: 'string' }]
-}
-
-export const arrivingName = (at: number): string => `c${at}`
-
-export function resultCsv({ columns, rows }: TrinoResult): Uint8Array {
+export function textRows({ columns, rows }: TrinoResult): readonly TextRow[] {
   const texts = columns.map(({ typeSignature }) => cellText(typeSignature))
-  let csv = ''
-  for (const row of rows) csv += csvLine(row.map((cell, at) => (cell === null ? null : (texts[at]?.(cell) ?? null))))
-  return Buffer.from(csv)
+  return rows.map((row) => row.map((cell, at) => (cell === null ? null : (texts[at]?.(cell) ?? null))))
 }
 
 type CellText = (cell: unknown) => string
@@ -59,7 +43,7 @@ function cellText(type: TrinoType): CellText {
     case 'timestamp':
       return (cell) => microseconds(String(cell))
     case 'timestamp with time zone':
-      // Behind a space DuckDB reads names of zones, and nothing from offsets.
+      // An offset stands right behind the time: behind a space others read names of zones.
       return (cell) =>
         microseconds(String(cell))
           .replace(/ UTC$/, '+00')
@@ -119,3 +103,6 @@ function isNumber(value: unknown, type: TrinoType): boolean {
     (['integer', 'long', 'float', 'double'].includes(name) || name.startsWith('decimal'))
   )
 }
+
+/** A zero keeps its sign. */
+const textOf = (cell: unknown): string => (Object.is(cell, -0) ? '-0' : String(cell))

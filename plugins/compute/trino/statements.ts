@@ -6,22 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import type { TrinoSettings } from '@sluice/analytics/trino/statements'
-
-export interface TrinoStatement {
-  readonly id: string
-  readonly user: string
-  /** What Trino was told by the token, before it made the user of it; null where there was none. */
-  readonly login: string | null
-  readonly cpuS: number
-  /** Null while it goes on. */
-  readonly endedAtMs: number | null
-}
-
-export interface ReadTable {
-  readonly catalog: string
-  readonly schema: string
-  readonly table: string
-}
+import type { ComputeStatement, ComputeStatements, StatementTable } from '@sluice/sdk'
 
 /** Statements whose rows somebody may be fetching. */
 const AT_WORK = ['RUNNING', 'FINISHING']
@@ -30,28 +15,32 @@ const MAX_BYTES = 64 * 1024 * 1024
 type Login = Pick<TrinoSettings, 'url' | 'token_file' | 'user' | 'ca_file'>
 
 /** All of it throws plain Errors where Trino does not answer as it should: what they say is for the log. */
-export class TrinoStatements {
+export class TrinoStatements implements ComputeStatements {
   readonly #login: Login
 
   constructor(login: Login) {
     this.#login = login
   }
 
-  async atWork(signal: AbortSignal): Promise<readonly TrinoStatement[]> {
+  get server(): string {
+    return this.#login.url
+  }
+
+  async atWork(signal: AbortSignal): Promise<readonly ComputeStatement[]> {
     const lists = await Promise.all(AT_WORK.map((state) => this.#list(`?state=${state}`, signal)))
     return lists.flat()
   }
 
   /** Those that have ended, too, for as long as Trino keeps them: `query.min-expire-age`. */
-  all(signal: AbortSignal): Promise<readonly TrinoStatement[]> {
+  all(signal: AbortSignal): Promise<readonly ComputeStatement[]> {
     return this.#list('', signal)
   }
 
   /** None before Trino has planned it, and where it knows no such statement any more. */
-  async tables(id: string, signal: AbortSignal): Promise<readonly ReadTable[]> {
+  async tables(id: string, signal: AbortSignal): Promise<readonly StatementTable[]> {
     const { status, text } = await this.#send('GET', `${pathOf(id)}?pruned=true`, undefined, signal)
     if (status === 404 || status === 410) return []
-    const { referencedTables } = answerOf({ status, text }) as { readonly referencedTables?: readonly ReadTable[] }
+    const { referencedTables } = answerOf({ status, text }) as { readonly referencedTables?: readonly StatementTable[] }
     return (referencedTables ?? []).map(({ catalog, schema, table }) => ({ catalog, schema, table }))
   }
 
@@ -61,7 +50,7 @@ export class TrinoStatements {
     if (status >= 300 && ![404, 409, 410].includes(status)) throw new Error(`ending a statement was answered ${status}`)
   }
 
-  async #list(query: string, signal: AbortSignal): Promise<readonly TrinoStatement[]> {
+  async #list(query: string, signal: AbortSignal): Promise<readonly ComputeStatement[]> {
     return (answerOf(await this.#send('GET', `/v1/query${query}`, undefined, signal)) as readonly Listed[]).map(
       statementOf,
     )
@@ -96,7 +85,7 @@ interface Listed {
   readonly queryStats: { readonly totalCpuTime: string; readonly endTime?: string }
 }
 
-function statementOf({ queryId, session, queryStats }: Listed): TrinoStatement {
+function statementOf({ queryId, session, queryStats }: Listed): ComputeStatement {
   const endedAtMs = queryStats.endTime === undefined ? null : Date.parse(queryStats.endTime)
   const { user, principal = null } = session
   return { id: queryId, user, login: principal, cpuS: secondsOf(queryStats.totalCpuTime), endedAtMs }
