@@ -7,12 +7,16 @@
  * `sql_invalid` for what the engine cannot run, QUOTA `query_timeout` and `query_memory_exceeded`, TRANSIENT `store_failed`
  * where the engine does not answer. What the engine itself said may hold values and belongs into `cause`.
  */
+import type { PolicyProtocol, PolicyTable } from './compute-policy.ts'
 import type { Column, LogicalType } from './schema.ts'
 import type { TenantScope } from './scope.ts'
 import type { ServicePlugin } from './service.ts'
 
 /** Opening says nothing to the engine yet: a runtime starts without it, and what needs it says so. */
-export type ComputePlugin<Settings = unknown> = ServicePlugin<'compute', Settings, Compute>
+export interface ComputePlugin<Settings = unknown> extends ServicePlugin<'compute', Settings, Compute> {
+  /** Of engines that ask before they do something for people. Needs none of the settings: such an engine may be anybody's. */
+  readonly policy?: PolicyProtocol
+}
 
 /** A table of the tenant's, as the catalogue names it, at one of its snapshots. */
 export interface ComputeTable {
@@ -118,11 +122,9 @@ export interface ComputeStatement {
   readonly endedAtMs: number | null
 }
 
-/** By the names under which the engine shows the lake's tables. */
-export interface StatementTable {
-  readonly catalog: string
-  readonly schema: string
-  readonly table: string
+export interface StatementTable extends PolicyTable {
+  /** The engine's own, of its server or of what a catalog has: none of the lake's. */
+  readonly isOwn?: true
 }
 
 /** All of it throws where the engine does not answer as it should: what it says is for the log. */

@@ -13,13 +13,13 @@ import { Lifecycle } from './assembly/lifecycle.ts'
 import { createLogger } from './assembly/logger.ts'
 import { ownLimits } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
+import { policyEndpoint } from './assembly/policy-endpoint.ts'
 import { probesOf } from './assembly/probes.ts'
 import { createWorker, storeComparisons, storeRetries } from './assembly/run-worker.ts'
 import { TOKENS } from './assembly/tokens.ts'
-import { policyTls } from './assembly/trino-policy-tls.ts'
 import { embeddedIssuer, trustedIssuer } from './assembly/trusted-issuers.ts'
-import { issuerOfDashboards, issuerOfTrino, type TrustedIssuer } from './auth/issuers.ts'
-import { tokenEndOf } from './auth/trino-user.ts'
+import { tokenEndOf } from './auth/engine-user.ts'
+import { issuerOfDashboards, type TrustedIssuer } from './auth/issuers.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import { makeFolder } from './command/failures.ts'
 import { ownVersion } from './command/release.ts'
@@ -215,11 +215,14 @@ export async function startRuntime(
       () => jobs.start(),
       () => jobs.stop(),
     )
-    const tls = await policyTls(config)
-    const issuer = tls === null ? null : issuerOfTrino(issuers, config.trino.issuer)
-    const engines = watchedEngines(assembled.container.resolve(TOKENS.computes))
+    const computes = assembled.container.resolve(TOKENS.computes)
+    const search = { specifiers: config.plugins, baseDirectory: process.cwd(), logger }
+    const policy = await policyEndpoint(config, issuers, computes, search)
+    const engines = watchedEngines(computes)
     if (engines.length > 0) {
-      const logins = issuer && { personOf: (user: string) => personOrNobody(user, issuer), tokenEndOf }
+      const issuer = policy?.issuer
+      const logins =
+        issuer === undefined ? null : { personOf: (user: string) => personOrNobody(user, issuer), tokenEndOf }
       const watch = new StatementWatch(platform, { engines, logins, logger })
       await lifecycle.start(
         'the watch over statements in engines outside',
@@ -227,11 +230,10 @@ export async function startRuntime(
         () => watch.stop(),
       )
     }
-    if (tls !== null && issuer !== null) {
-      const listener = { host: config.trino.policy_host, port: config.trino.policy_port, tls, issuer, logger }
+    if (policy !== null) {
       await lifecycle.start(
-        'the policy endpoint of Trino',
-        () => startPolicyListener(platform, listener),
+        'the policy endpoint of engines outside',
+        () => startPolicyListener(platform, { ...policy, logger }),
         (running) => running.stop(drainMs()),
       )
     }

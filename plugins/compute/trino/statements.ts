@@ -7,6 +7,7 @@ import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import type { TrinoSettings } from '@sluice/analytics/trino/statements'
 import type { ComputeStatement, ComputeStatements, StatementTable } from '@sluice/sdk'
+import { isOwnTable } from './policy.ts'
 
 /** Statements whose rows somebody may be fetching. */
 const AT_WORK = ['RUNNING', 'FINISHING']
@@ -41,7 +42,10 @@ export class TrinoStatements implements ComputeStatements {
     const { status, text } = await this.#send('GET', `${pathOf(id)}?pruned=true`, undefined, signal)
     if (status === 404 || status === 410) return []
     const { referencedTables } = answerOf({ status, text }) as { readonly referencedTables?: readonly StatementTable[] }
-    return (referencedTables ?? []).map(({ catalog, schema, table }) => ({ catalog, schema, table }))
+    return (referencedTables ?? []).map(({ catalog, schema, table }) => {
+      const own = isOwnTable(catalog, schema) ? ({ isOwn: true } as const) : {}
+      return { catalog, schema, table, ...own }
+    })
   }
 
   /** One that has ended stays as it is. @param why for whoever fetches its rows */

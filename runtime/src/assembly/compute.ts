@@ -1,5 +1,5 @@
 /** Engines outside of the runtime that the configuration chooses: for transforms of products, and for queries of readers. */
-import { type Compute, type ComputePlugin, isSluiceError, type ServiceHost } from '@sluice/sdk'
+import { type Compute, type ComputePlugin, isSluiceError, type PolicyProtocol, type ServiceHost } from '@sluice/sdk'
 import type { QueryEngine } from '../compute/query-engine.ts'
 import type { Settings } from '../config/services.ts'
 import type { Config } from '../config.ts'
@@ -10,6 +10,8 @@ import type { Lifecycle } from './lifecycle.ts'
 export interface OpenedCompute {
   readonly name: string
   readonly compute: Compute
+  /** Null where it asks nothing. */
+  readonly policy: PolicyProtocol | null
 }
 
 export interface Computes {
@@ -73,7 +75,8 @@ async function openServing(
 }
 
 async function opened(plugin: ComputePlugin<never>, settings: never, hostFor: HostFor): Promise<OpenedCompute> {
-  return { name: plugin.name, compute: await plugin.open(settings, await hostFor(`compute-${plugin.name}`)) }
+  const compute = await plugin.open(settings, await hostFor(`compute-${plugin.name}`))
+  return { name: plugin.name, compute, policy: plugin.policy ?? null }
 }
 
 /** Each server once, whose statements can be looked at. */

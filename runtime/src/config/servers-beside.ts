@@ -26,7 +26,10 @@ export const Database = Type.Object(
   closed,
 )
 
-export const Trino = Type.Object(
+/** The engine that asks, by the name of its plugin: under it the configuration tells of the endpoint. */
+export const POLICY_KEY = 'trino'
+
+export const PolicyEndpoint = Type.Object(
   {
     policy_host: Type.String({ default: '127.0.0.1', description: 'Where Trino reaches its policy endpoint.' }),
     policy_port: Type.Integer({ default: 8181, minimum: 0, maximum: 65_535, description: 'At which port there.' }),

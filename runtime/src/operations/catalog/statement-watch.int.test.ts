@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import type { ComputeStatement } from '@sluice/sdk'
 import { until } from '../../../../test/until.ts'
-import { principalOfTrinoUser, tokenEndOf, trinoLogin, trinoUser } from '../../auth/trino-user.ts'
+import { engineLogin, engineUser, principalOfEngineUser, tokenEndOf } from '../../auth/engine-user.ts'
 import { inTransaction } from '../../database/pools.ts'
 import { createTenant, setTenantStatus } from '../../registry/tenants.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
@@ -16,11 +16,11 @@ after(() => registry[Symbol.asyncDispose]())
 const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
 const issuer = { issuer: 'https://own.test', tenants: 'all', mayClaimAdmin: true } as never
 const logins = {
-  personOf: (user: string) => (user.startsWith('{') ? principalOfTrinoUser(user, issuer) : null),
+  personOf: (user: string) => (user.startsWith('{') ? principalOfEngineUser(user, issuer) : null),
   tokenEndOf,
 }
-const PERSON = trinoUser({ subject: 'vito', tenant: 'acme', groups: [] })
-const PLATFORM = trinoUser({ subject: 'sluice', admin: true })
+const PERSON = engineUser({ subject: 'vito', tenant: 'acme', groups: [] })
+const PLATFORM = engineUser({ subject: 'sluice', admin: true })
 
 it('charges what statements use once, to the tenant of the person or of the tables, over several runtimes', async () => {
   const statements = new Map<string, ComputeStatement>()
@@ -61,7 +61,7 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   listed('own', PLATFORM, 5, now)
   listed('nobody', 'somebody else', 9)
   listed('long ago', PERSON, 100, now - 2 * 3_600_000)
-  listed('over', PERSON, 0, null, trinoLogin(PERSON, Math.floor(now / 1000) - 1))
+  listed('over', PERSON, 0, null, engineLogin(PERSON, Math.floor(now / 1000) - 1))
   for (const watch of watches) watch.start()
   await until('both are charged', async () => charged.get('acme') === 2 && charged.get('globex') === 5)
   listed('a', PERSON, 3.5)

@@ -10,8 +10,8 @@ import { tenantOfCatalog } from '../../lake/tenant-layout.ts'
 import { forgetStatements, noteStatementCpu, takeWatch } from '../../registry/engine-statements.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { CatalogDeps } from './deps.ts'
-import { tableAccess } from './trino-access.ts'
-import { callOf } from './trino-policy.ts'
+import { callOf } from './engine-policy.ts'
+import { tableAccess } from './table-access.ts'
 
 /** What an engine's words for a person mean. */
 export interface StatementLogins {
@@ -154,12 +154,9 @@ export class StatementWatch {
     if (tenant === null) return null
     if ((await findTenant(this.#platform.pool, tenant))?.status !== 'active') return 'its tenant is not active'
     const call = callOf({ requestId: statement.id, signal }, principal, tenant)
-    for (const { catalog, schema, table } of await this.#tablesOf(engine, statement, signal)) {
-      const access = await tableAccess(this.#platform, call, {
-        catalogName: catalog,
-        schemaName: schema,
-        tableName: table,
-      })
+    for (const table of await this.#tablesOf(engine, statement, signal)) {
+      if (table.isOwn) continue
+      const access = await tableAccess(this.#platform, call, table)
       if (access === 'none') return 'what it reads may not be read by its user any more'
     }
     return null

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { grantsOf } from '../policy/classification.ts'
-import { DEFAULT_CLAIMS, issuerOfDashboards, issuerOfTrino, type TrustedIssuer } from './issuers.ts'
-import { principalOfTrinoUser, TRINO_USER_PATTERN, tokenEndOf, trinoLogin, trinoUser } from './trino-user.ts'
+import { ENGINE_USER_PATTERN, engineLogin, engineUser, principalOfEngineUser, tokenEndOf } from './engine-user.ts'
+import { DEFAULT_CLAIMS, issuerOfDashboards, issuerOfEngine, type TrustedIssuer } from './issuers.ts'
 
 const ISSUER: TrustedIssuer = {
   issuer: 'https://issuer.test',
@@ -19,19 +19,19 @@ const ISSUER: TrustedIssuer = {
 
 test('a person comes back as the token named it', () => {
   const groups = ['svc-viewers', 'red "team"']
-  const user = trinoUser({ subject: 'vito', tenant: 'acme', groups, clearance: 'public' })
-  const { issuer, subject, tenant, isAdmin, isViewer, isDeveloper, claimedClearance, ...rest } = principalOfTrinoUser(
+  const user = engineUser({ subject: 'vito', tenant: 'acme', groups, clearance: 'public' })
+  const { issuer, subject, tenant, isAdmin, isViewer, isDeveloper, claimedClearance, ...rest } = principalOfEngineUser(
     user,
     ISSUER,
   )
   assert.deepEqual([issuer, subject, tenant, claimedClearance], [ISSUER.issuer, 'vito', 'acme', 'public'])
   assert.deepEqual([isAdmin, isViewer, isDeveloper], [false, true, false])
   assert.deepEqual([...rest.groups].sort(), [...groups].sort())
-  assert.equal(trinoUser({ subject: 'vito', tenant: 'acme', groups: groups.reverse(), clearance: 'public' }), user)
+  assert.equal(engineUser({ subject: 'vito', tenant: 'acme', groups: groups.reverse(), clearance: 'public' }), user)
 })
 
 test('an administrator is of no tenant', () => {
-  const principal = principalOfTrinoUser(trinoUser({ subject: 'root', admin: true }), ISSUER)
+  const principal = principalOfEngineUser(engineUser({ subject: 'root', admin: true }), ISSUER)
   assert.deepEqual([principal.tenant, principal.isAdmin, principal.isDeveloper], [null, true, false])
 })
 
@@ -55,27 +55,27 @@ test('any other text is nobody', () => {
     JSON.stringify({ subject: 'a', admin: 'true' }),
     JSON.stringify({ ...person, subject: 'x'.repeat(10_000) }),
   ]) {
-    assert.throws(() => principalOfTrinoUser(user, ISSUER), { kind: 'PERMISSION', code: 'trino_user_refused' }, user)
+    assert.throws(() => principalOfEngineUser(user, ISSUER), { kind: 'PERMISSION', code: 'trino_user_refused' }, user)
   }
 })
 
 test('nobody is what their issuer may not claim', () => {
   const bound = { ...ISSUER, tenants: new Set(['acme']), mayClaimAdmin: false }
   const refused = { kind: 'PERMISSION', code: 'trino_user_refused' }
-  const person = (tenant: string) => trinoUser({ subject: 'vito', tenant, groups: [] })
-  assert.throws(() => principalOfTrinoUser(trinoUser({ subject: 'x', admin: true }), bound), refused)
-  assert.throws(() => principalOfTrinoUser(person('globex'), bound), refused)
-  assert.equal(principalOfTrinoUser(person('acme'), bound).tenant, 'acme')
-  assert.equal(principalOfTrinoUser(person('globex'), { ...bound, tenants: 'all' }).tenant, 'globex')
+  const person = (tenant: string) => engineUser({ subject: 'vito', tenant, groups: [] })
+  assert.throws(() => principalOfEngineUser(engineUser({ subject: 'x', admin: true }), bound), refused)
+  assert.throws(() => principalOfEngineUser(person('globex'), bound), refused)
+  assert.equal(principalOfEngineUser(person('acme'), bound).tenant, 'acme')
+  assert.equal(principalOfEngineUser(person('globex'), { ...bound, tenants: 'all' }).tenant, 'globex')
 })
 
 test('a person is the same one as over REST, whatever the address of the issuer is', () => {
-  const user = trinoUser({ subject: 'vito', tenant: 'acme', groups: [] })
-  assert.equal(principalOfTrinoUser(user, { ...ISSUER, identity: 'urn:issuer' }).issuer, 'urn:issuer')
+  const user = engineUser({ subject: 'vito', tenant: 'acme', groups: [] })
+  assert.equal(principalOfEngineUser(user, { ...ISSUER, identity: 'urn:issuer' }).issuer, 'urn:issuer')
 })
 
 test('a person is not served by what another issuer’s person of that name was granted', () => {
-  const principal = principalOfTrinoUser(trinoUser({ subject: 'vito', tenant: 'acme', groups: ['sales'] }), ISSUER)
+  const principal = principalOfEngineUser(engineUser({ subject: 'vito', tenant: 'acme', groups: ['sales'] }), ISSUER)
   const to = (subjectType: 'user' | 'team', subject: string, issuer: string | null) =>
     ({ subjectType, subject, issuer, may: 'read', classes: [] }) as const
   const own = [to('user', 'vito', ISSUER.issuer), to('team', 'sales', null)]
@@ -86,7 +86,7 @@ test('a person is not served by what another issuer’s person of that name was 
 test('of several issuers the one of Trino has to be named, and that of dashboards', () => {
   const other = { ...ISSUER, issuer: 'https://other.test' }
   const invalid = { kind: 'CONFIG', code: 'invalid_config' }
-  for (const issuerOf of [issuerOfTrino, issuerOfDashboards]) {
+  for (const issuerOf of [issuerOfEngine, issuerOfDashboards]) {
     assert.equal(issuerOf([ISSUER], undefined), ISSUER)
     assert.equal(issuerOf([ISSUER, other], other.issuer), other)
     assert.throws(() => issuerOf([ISSUER, other], undefined), invalid)
@@ -96,9 +96,9 @@ test('of several issuers the one of Trino has to be named, and that of dashboard
 })
 
 test('a login says when its token ends, and the pattern makes the user of it', () => {
-  const user = trinoUser({ subject: 'vito', tenant: 'acme', groups: [] })
-  const login = trinoLogin(user, 1_800_000_000)
+  const user = engineUser({ subject: 'vito', tenant: 'acme', groups: [] })
+  const login = engineLogin(user, 1_800_000_000)
   assert.equal(tokenEndOf(login), 1_800_000_000_000)
-  assert.equal(new RegExp(`^${TRINO_USER_PATTERN}$`).exec(login)?.[1], user)
+  assert.equal(new RegExp(`^${ENGINE_USER_PATTERN}$`).exec(login)?.[1], user)
   for (const silent of [null, '', user, `x ${user}`]) assert.equal(tokenEndOf(silent), Number.POSITIVE_INFINITY)
 })

@@ -1,7 +1,7 @@
 /**
- * What Trino knows of a person is one text: the claim that it is told to take for the user. The embedded issuer writes
- * the whole principal into it, so that Trino's questions can be answered as of the token and by nothing else. The text
- * is true because the token is signed and Trino has checked it: it must come from Trino's verified identity only.
+ * What an engine outside knows of a person is one text: the claim that it is told to take for the user. The embedded issuer
+ * writes the whole principal into it, so that the engine's questions can be answered as of the token and by nothing else. The
+ * text is true because the token is signed and the engine has checked it: it must come from a verified identity only.
  */
 import { SluiceError } from '@sluice/sdk'
 import type { Level, Principal } from '../flow.ts'
@@ -10,19 +10,19 @@ import { DEVELOPERS, identityOf, VIEWERS } from '../policy/identity.ts'
 import { TENANT_ID } from './claims.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
-/** For `http-server.authentication.jwt.principal-field`. */
-export const TRINO_USER_CLAIM = 'trino_user'
+/** For the engine's setting `http-server.authentication.jwt.principal-field`. */
+export const ENGINE_USER_CLAIM = 'trino_user'
 
 /**
- * As TRINO_USER_CLAIM, with the second since 1970 at which the token ends, and a blank, in front. For Trino's
- * `principal-field` together with TRINO_USER_PATTERN: then it tells of each statement when its token ends.
+ * As ENGINE_USER_CLAIM, with the second since 1970 at which the token ends, and a blank, in front. For the same
+ * setting, together with ENGINE_USER_PATTERN: then the engine tells of each statement when its token ends.
  */
-export const TRINO_LOGIN_CLAIM = 'trino_login'
+export const ENGINE_LOGIN_CLAIM = 'trino_login'
 
 /** For `http-server.authentication.jwt.user-mapping.pattern`. */
-export const TRINO_USER_PATTERN = '[0-9]+ (.*)'
+export const ENGINE_USER_PATTERN = '[0-9]+ (.*)'
 
-export const trinoLogin = (user: string, expiresAtS: number): string => `${expiresAtS} ${user}`
+export const engineLogin = (user: string, expiresAtS: number): string => `${expiresAtS} ${user}`
 
 /** When the token ended with which somebody logged in, in milliseconds; never, where the login does not say. */
 export function tokenEndOf(login: string | null): number {
@@ -42,19 +42,19 @@ interface Written {
   readonly admin?: true
 }
 
-/** The text, the same for the same person: Trino tells users apart by it. */
-export function trinoUser(claims: Written): string {
+/** The text, the same for the same person: engines tell users apart by it. */
+export function engineUser(claims: Written): string {
   const { subject, tenant, groups, clearance, admin } = claims
   if (admin) return JSON.stringify({ subject, admin })
   return JSON.stringify({ subject, tenant, groups: [...(groups ?? [])].sort(), ...(clearance && { clearance }) })
 }
 
 /**
- * The principal behind Trino's user. Throws PERMISSION `trino_user_refused` for any text that is not of the issuer's
+ * The principal behind an engine's user. Throws PERMISSION `trino_user_refused` for any text that is not of the issuer's
  * making, or claims what the issuer may not claim: the text is one of its claims and no more believed than the others.
- * @param issuer whose tokens Trino accepts
+ * @param issuer whose tokens the engine accepts
  */
-export function principalOfTrinoUser(user: string, issuer: TrustedIssuer): Principal {
+export function principalOfEngineUser(user: string, issuer: TrustedIssuer): Principal {
   const written = parsed(user)
   const groups = written.groups ?? []
   const isAdmin = written.admin === true
@@ -70,16 +70,17 @@ export function principalOfTrinoUser(user: string, issuer: TrustedIssuer): Princ
     isViewer: tenant !== null && groups.includes(VIEWERS),
     claimedClearance: written.clearance ?? null,
     email: null,
-    // Trino checks the token's times when a statement begins; whoever watches over its statements ends them (`tokenEndOf`).
+    // An engine checks the token's times when a statement begins; whoever watches over its statements ends them (`tokenEndOf`).
     tokenExpiresAtMs: Number.POSITIVE_INFINITY,
     tokenIssuedAtMs: 0,
   }
 }
 
 function refuseOutsideBinding(tenant: string | null, isAdmin: boolean, issuer: TrustedIssuer): void {
-  if (isAdmin && !issuer.mayClaimAdmin) throw refused('the issuer of this user of Trino may not claim the admin role')
+  if (isAdmin && !issuer.mayClaimAdmin)
+    throw refused('the issuer of this user of an engine may not claim the admin role')
   if (tenant !== null && issuer.tenants !== 'all' && !issuer.tenants.has(tenant)) {
-    throw refused('the issuer of this user of Trino may not claim this tenant')
+    throw refused('the issuer of this user of an engine may not claim this tenant')
   }
 }
 
@@ -91,13 +92,13 @@ function parsed(user: string): Written {
     value = null
   }
   if (isWritten(value)) return value
-  throw refused('the user of Trino is none that the issuer has named')
+  throw refused('the user of the engine is none that the issuer has named')
 }
 
 function refused(message: string): SluiceError {
   return new SluiceError('PERMISSION', message, {
     code: 'trino_user_refused',
-    remedy: `Let Trino take the claim ${TRINO_USER_CLAIM} of verified tokens for the user.`,
+    remedy: `Let the engine take the claim ${ENGINE_USER_CLAIM} of verified tokens for the user.`,
   })
 }
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../platform.ts'
-import { recordRead } from './trino-access.ts'
+import { recordRead } from './table-access.ts'
 
 /** Of all that a runtime has, only what looks products up, which fails with that. */
 function platformWhere(kind: 'INVALID_DATA' | 'TRANSIENT'): Platform {
@@ -12,7 +12,7 @@ function platformWhere(kind: 'INVALID_DATA' | 'TRANSIENT'): Platform {
 }
 
 describe('recordRead', () => {
-  const table = { catalogName: 'lakehouse_acme', schemaName: 'crm', tableName: 'people' }
+  const table = { catalog: 'lakehouse_acme', schema: 'crm', table: 'people' }
   const call = { tenant: 'acme' } as TenantCall
 
   it('fails where it cannot be known whether the read has to be on record', async () => {

@@ -1,11 +1,11 @@
 /**
- * What Trino may do for whom. Trino asks before everything it does, and what is not allowed here by name is refused.
+ * Which tables an engine outside may read for whom.
  *
- * A product's table and its twins are tables of their own in Trino. A reader is allowed the one that the REST API
+ * A product's table and its twins are tables of their own there. A reader is allowed the one that the REST API
  * would read for it; the others, and every past of a table that today's policy does not show, do not exist for it.
  * So no expression ever has to hide a value: where a mask is asked for all the same, the answer hides the whole value.
  */
-import { isSluiceError } from '@sluice/sdk'
+import { isSluiceError, type PolicyTable } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import { catalogName, SANDBOX } from '../../lake/tenant-layout.ts'
 import { lakeTable, productOfTable } from '../../materializer/variants.ts'
@@ -14,39 +14,25 @@ import { accessTo, refuseStaleMask } from '../served/served-product.ts'
 import type { CatalogDeps } from './deps.ts'
 import { visibleTo } from './read.ts'
 
-export interface TrinoTable {
-  readonly catalogName: string
-  readonly schemaName: string
-  readonly tableName: string
-}
-
 export type TableAccess = 'none' | 'read'
 
-/** Everybody's: filtered by what the same questions answer about catalogs, schemas and tables. */
-const SYSTEM = 'system'
-const SYSTEM_TABLES: Readonly<Record<string, readonly string[] | 'all'>> = { jdbc: 'all', runtime: ['queries'] }
-const DESCRIPTIONS = 'information_schema'
 const FULL_MASK = 'masked'
 
 export function mayUseCatalog(principal: Principal, catalog: string): boolean {
-  if (catalog === SYSTEM || principal.isAdmin) return true
+  if (principal.isAdmin) return true
   return principal.tenant !== null && catalog === catalogName(principal.tenant)
 }
 
-/** Whether the principal may read the table: all its columns, and all its past that Trino could be asked for. */
-export async function tableAccess(platform: CatalogDeps, call: TenantCall, table: TrinoTable): Promise<TableAccess> {
-  const { catalogName: catalog, schemaName: schema, tableName: name } = table
-  if (name.includes('$') || !mayUseCatalog(call.principal, catalog)) return 'none'
-  if (schema === DESCRIPTIONS) return 'read'
-  if (catalog === SYSTEM) return isSystemTable(schema, name) ? 'read' : 'none'
+/** Whether the principal may read the table: all its columns, and all its past that an engine could be asked for. */
+export async function tableAccess(platform: CatalogDeps, call: TenantCall, table: PolicyTable): Promise<TableAccess> {
+  const { catalog, schema, table: name } = table
+  if (isHidden(table) || !mayUseCatalog(call.principal, catalog)) return 'none'
   if (schema === SANDBOX) return isMember(call.principal) ? 'read' : 'none'
   return productAccess(platform, call, schema, name)
 }
 
-function isSystemTable(schema: string, name: string): boolean {
-  const tables = Object.hasOwn(SYSTEM_TABLES, schema) ? SYSTEM_TABLES[schema] : []
-  return tables === 'all' || (tables?.includes(name) ?? false)
-}
+/** An engine's own view of a table, of its files and its past, or part of one. */
+export const isHidden = ({ table }: PolicyTable): boolean => table.includes('$')
 
 const isMember = (principal: Principal): boolean => principal.isAdmin || principal.isDeveloper || principal.isViewer
 
@@ -66,7 +52,7 @@ async function productAccess(
     refuseStaleMask(access.masks, served.maskedColumns)
     const state = await platform.lake.load(lakeTable(call.tenant, domain, name, variant), { signal: call.signal })
     if (state === null) return 'none'
-    // Trino reads any snapshot that the table lists, and does not say which.
+    // An engine reads any snapshot that the table lists, and does not say which.
     const { hidden } = await visibleTo(platform, call, product, { ...access, variant }, state)
     return hidden === 0 ? 'read' : 'none'
   } catch (error) {
@@ -76,9 +62,9 @@ async function productAccess(
 }
 
 /** Reads of products for named individuals are on record, each with its statement’s first question. */
-export async function recordRead(platform: CatalogDeps, call: TenantCall, table: TrinoTable): Promise<void> {
-  const { product: name } = productOfTable(table.tableName)
-  const found = platform.served.find(call.tenant, name, table.schemaName)
+export async function recordRead(platform: CatalogDeps, call: TenantCall, table: PolicyTable): Promise<void> {
+  const { product: name } = productOfTable(table.table)
+  const found = platform.served.find(call.tenant, name, table.schema)
   // A plain table is no product. Any other failure fails the question, so that nothing is read that is not on record.
   const product = await found.catch((error: unknown) => {
     if (isSluiceError(error, 'INVALID_DATA')) return null
