@@ -31,7 +31,7 @@ export const POLICY_KEY = 'trino'
 
 export const PolicyEndpoint = Type.Object(
   {
-    policy_host: Type.String({ default: '127.0.0.1', description: 'Where Trino reaches its policy endpoint.' }),
+    policy_host: Type.String({ default: '127.0.0.1', description: 'Where the engine reaches its policy endpoint.' }),
     policy_port: Type.Integer({ default: 8181, minimum: 0, maximum: 65_535, description: 'At which port there.' }),
     policy_cert_file: Type.Optional(
       Type.String({ description: 'Certificate of the policy endpoint (PEM); absent: there is no such endpoint.' }),
@@ -43,7 +43,7 @@ export const PolicyEndpoint = Type.Object(
     issuer: Type.Optional(
       Type.String({
         description:
-          'The `iss` of the tokens that Trino accepts: its users may be what this issuer may claim. Needed where several are configured.',
+          'The `iss` of the tokens that the engine accepts: its users may be what this issuer may claim. Needed where several are configured.',
       }),
     ),
   },
