@@ -1,18 +1,17 @@
 /** A whole runtime makes a product with `engine: distributed` through this plugin, and refuses what its engine refuses. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { Client as Source } from 'pg'
 import { type Client, type Json, manifests, ok } from '../../../acceptance/client.ts'
+import { printedBy } from '../../../packaging/tarballs.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../../../runtime/src/database/embedded-server.ts'
 import { withDatabase } from '../../../test/crash/databases.ts'
 import { RuntimeProcess } from '../../../test/crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from '../../../test/first-steps.ts'
 
-/** Of a folder into which the package was unpacked, where it is not this one. */
-const PLUGIN = process.env['SLUICE_TEST_PYTHON_COMPUTE'] ?? import.meta.dirname
 const PYTHON = process.env['SLUICE_TEST_ICEBERG_PYTHON'] as string
 const PASSWORD = 'reads-the-catalog'
 
@@ -46,7 +45,7 @@ before(async () => {
     ALTER TABLE visits ADD PRIMARY KEY (id)`)
   const catalogFile = join(folder, 'catalog.json')
   const config = {
-    plugins: ['@sluice/analytics/duckdb', '@sluice/connectors/postgresql', PLUGIN],
+    plugins: ['@sluice/analytics/duckdb', '@sluice/connectors/postgresql', await unpacked()],
     serving: { analytics: { driver: 'duckdb' } },
     compute: { python: { python: PYTHON, catalog_file: catalogFile, memory_mb: '512' } },
   }
@@ -68,6 +67,16 @@ after(async () => {
   await server?.stop()
   await rm(folder, { recursive: true, force: true })
 })
+
+/** The package as its tarball has it, outside of this repository, with nothing but the SDK beside it. */
+async function unpacked(): Promise<string> {
+  const tarball = (await printedBy(import.meta.dirname, 'npm', ['pack', '--pack-destination', folder])).trim()
+  await printedBy(folder, 'tar', ['-xzf', tarball])
+  const beside = join(folder, 'node_modules/@sluice')
+  await mkdir(beside, { recursive: true })
+  await symlink(join(import.meta.dirname, '../../../sdk'), join(beside, 'sdk'))
+  return join(folder, 'package')
+}
 
 /** By the login of engines outside, which may read the catalog of every tenant and write nothing. */
 function catalogProperties(): Promise<Readonly<Record<string, string>>> {
