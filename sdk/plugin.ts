@@ -126,22 +126,25 @@ export interface ConnectorHost extends Pick<Host, 'clock' | 'logger' | 'metrics'
   readonly programs?: ProgramStarter
 }
 
-export interface DeclaredPlugin {
-  readonly kind: 'serving' | 'connector'
-  readonly type: string
-  readonly name: string
+/** What stands under `sluice` in a plugin package's package.json. */
+export interface PluginManifest {
+  /** Semver range of the contract: `^1.0.0`. */
+  readonly sdk: string
+  /** By export subpath (`.` or `./postgresql`). */
+  readonly plugins: Readonly<
+    Record<string, { readonly kind: 'serving' | 'connector'; readonly type: string; readonly name: string }>
+  >
 }
+
+export type DeclaredPlugin = PluginManifest['plugins'][string]
 
 export interface DeclaredService {
   readonly kind: ServiceKind
   readonly name: string
 }
 
-/** What stands under `sluice` in a plugin package's package.json. */
-export interface PluginManifest {
-  /** Semver range of the contract: `^1.0.0`. */
-  readonly sdk: string
-  /** By export subpath (`.` or `./postgresql`). */
+/** A `PluginManifest` of a package that may have services too. */
+export interface PackageManifest extends Pick<PluginManifest, 'sdk'> {
   readonly plugins: Readonly<Record<string, DeclaredPlugin | DeclaredService>>
 }
 

@@ -47,7 +47,7 @@ export const manifestChecks: readonly Check[] = [
       const isRight = answers.own && answers.laterMinor && !answers.laterMajor && (major === 0 || !answers.formerMajor)
       const entries = Object.values(manifest?.plugins ?? {})
       const isListed = entries.some(
-        (entry) => entry.kind === 'serving' && entry.type === plugin.type && entry.name === plugin.name,
+        ({ kind, type, name }) => kind === 'serving' && type === plugin.type && name === plugin.name,
       )
       expect(isRight === true && (manifest === undefined || isListed), () => ({
         what: isRight

@@ -13,7 +13,7 @@ import {
   type DeclaredService,
   type DependingManifest,
   declarationProblems,
-  type PluginManifest,
+  type PackageManifest,
   publishedPart,
   SDK_VERSION,
   type ServingPlugin,
@@ -43,7 +43,7 @@ export type WallConnector = (plugin: ConnectorPlugin, moduleUrl: string) => Conn
 interface PackageJson extends DependingManifest {
   readonly name?: string
   readonly version?: string
-  readonly sluice?: PluginManifest
+  readonly sluice?: PackageManifest
   readonly exports?: Readonly<Record<string, string | { readonly default?: string }>>
   readonly files?: unknown
 }
