@@ -188,6 +188,51 @@ describe('imports', () => {
     )
   })
 
+  /**
+   * Servers beside the runtime that it knows by a kind of plugin alone. Excepted is what is stored under that name, or told to
+   * callers by it, each below runtime/src with the reason.
+   */
+  const SERVERS: readonly {
+    word: RegExp
+    kind: string
+    excepted: readonly (readonly [path: string, why: string])[]
+  }[] = [
+    {
+      word: /trino/i,
+      kind: 'compute',
+      excepted: [
+        ['auth/engine-user.ts', 'names of claims, which engines are configured by, and the code of a refusal'],
+        ['command/dbt/tokens.ts', 'a dialect of dbt'],
+        ['config/servers-beside.ts', 'the key of the policy endpoint in the configuration'],
+        ['http/codes-of-access.ts', 'codes of errors, and the claim'],
+        ['operations/catalog/table-access.ts', 'what the audit has always called such a read'],
+        ['registry/engine-statements.ts', 'names of tables'],
+        ['registry/migrations.ts', 'names of tables'],
+        ['registry/migrations/029-trino-statements.ts', 'names of tables'],
+      ],
+    },
+  ]
+  /** What comes with the runtime has to be named somewhere: its settings, and its modules. */
+  const NAMING = ['config/services.ts', 'plugins/own-plugins.ts']
+
+  for (const { word, kind, excepted } of SERVERS) {
+    test(`no file of the runtime names ${word.source}: it knows the kind ${kind}`, () => {
+      const naming = sourceFiles([`${RUNTIME}**/*.*`])
+        .filter(({ path, text }) => !isTest(path) && !path.includes('.fixture.') && word.test(text))
+        .map(({ path }) => path.slice(RUNTIME.length))
+      const mayName = [...NAMING, ...excepted.map(([path]) => path)]
+      assert.deepEqual(
+        naming.filter((path) => !mayName.includes(path)),
+        [],
+      )
+      // An exception that nothing needs any more would let the name come back.
+      assert.deepEqual(
+        mayName.filter((path) => !naming.includes(path)),
+        [],
+      )
+    })
+  }
+
   /** Mentions of the whole `Platform` in files of http; it falls as routes say which rooms they ask. Nowhere else is there any. */
   const WHOLE_IN_HTTP = 56
 
