@@ -11,6 +11,7 @@ COPY engine/package.json engine/
 COPY iceberg/package.json iceberg/
 COPY runtime/package.json runtime/
 COPY plugins/analytics/package.json plugins/analytics/
+COPY plugins/compute/package.json plugins/compute/
 COPY plugins/connectors/package.json plugins/connectors/
 COPY plugins/dashboard/package.json plugins/dashboard/
 COPY plugins/lookup/package.json plugins/lookup/

@@ -9,7 +9,7 @@ import { test } from 'node:test'
 import { Registry } from 'prom-client'
 import { Compile } from 'typebox/compile'
 import { parse } from 'yaml'
-import { trinoUser } from '../runtime/src/auth/trino-user.ts'
+import { engineUser } from '../runtime/src/auth/engine-user.ts'
 import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { openPool } from '../runtime/src/database/pools.ts'
@@ -172,9 +172,9 @@ test('a statement in Trino ends by itself, later than its runtime would end it, 
     return chosen?.group.replace(/\$\{tenant\}/, tenant)
   }
   const viewer = { tenant: 'acme', groups: ['svc-viewers'] }
-  assert.equal(groupOf(trinoUser({ subject: 'vito', ...viewer })), 'people.acme')
-  assert.equal(groupOf(trinoUser({ subject: `","tenant":"other","x":"`, ...viewer })), 'people.acme')
-  assert.equal(groupOf(trinoUser({ subject: 'root', admin: true })), 'runtimes')
+  assert.equal(groupOf(engineUser({ subject: 'vito', ...viewer })), 'people.acme')
+  assert.equal(groupOf(engineUser({ subject: `","tenant":"other","x":"`, ...viewer })), 'people.acme')
+  assert.equal(groupOf(engineUser({ subject: 'root', admin: true })), 'runtimes')
 })
 
 interface ResourceGroups {

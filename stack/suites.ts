@@ -107,6 +107,12 @@ export const SUITES: readonly Suite[] = [
     tests: ['stack/trino/{store,conformance}.stack.test.ts'],
     expectedSeconds: 1200,
   },
+  {
+    name: 'python-compute',
+    servers: ['iceberg-readers'],
+    tests: ['examples/plugins/python-compute/*.stack.test.ts'],
+    expectedSeconds: 30,
+  },
   // All that a plain Trino is needed for beside a runtime.
   {
     name: 'trino',

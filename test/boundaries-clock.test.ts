@@ -22,7 +22,7 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'events/notify.ts': 'signatures are of a time of day',
   'iceberg/src/lake.ts': 'commits never go back; what removes by age is told the time by its caller',
   'iceberg/src/store-catalog.ts': 'leases where there is no database: cleaning keeps what is young besides',
-  'operations/catalog/trino-watch.ts': 'statements end with their token, and began at a time of day',
+  'operations/catalog/statement-watch.ts': 'statements end with their token, and began at a time of day',
   'operations/queries/held-rights.ts': 'statements end with their token',
   'operations/served/freshness.ts': 'an age that a person is shown, never below nothing',
   'operations/tenants/application-keys.ts': 'a key ends at a time of day',

@@ -1,11 +1,10 @@
 /** DuckDB behind walls: statements run in child processes that have their job's files and nothing else. */
-export { castLoss, FLOATING_DIGITS, LEAST_FLOATING, lossCondition } from './cast-loss.ts'
+export { lossCondition } from './cast-loss.ts'
 export { bundleChild } from './child-bundle.ts'
 export { fromDriver } from './driver-error.ts'
 export { createEngine, type Engine, type EngineOptions, type JobAccounts, type PooledEngine } from './engine.ts'
 export type { ChildProgram } from './engine-child.ts'
 export type { TenantFolders } from './grounds.ts'
-export { checkText, notAllowed, type Source, syntaxError, tableNotFound } from './guard/guard.ts'
 export { INFORMATION_SCHEMA } from './guard/information-schema.ts'
 export type { KeyedParts, PartColumn, PartLink } from './guard/keyed-parts.ts'
 export { type QualifiedName, qualifiedNames } from './guard/names.ts'

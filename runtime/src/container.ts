@@ -5,13 +5,13 @@
 import 'reflect-metadata'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { TrinoSettings } from '@sluice/analytics/trino/statements'
 import { Lake, namingBrokenFiles, type ObjectStore, ReachableFiles } from '@sluice/iceberg'
 import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
-import { distributedBy, openLogins, servingTrino } from './assembly/catalog.ts'
+import { openLogins } from './assembly/catalog.ts'
+import { openComputes } from './assembly/compute.ts'
 import type { Confinement } from './assembly/confinement.ts'
 import { openDashboards } from './assembly/dashboard-server.ts'
 import { openBus, openChanges } from './assembly/event-bus.ts'
@@ -201,8 +201,9 @@ export async function assemble(
   container.register(TOKENS.engine, { useValue: engine })
   container.register(TOKENS.threads, { useValue: threads })
   container.register(TOKENS.lake, { useValue: lake })
-  const distributed = distributedBy((config.compute.trino as TrinoSettings | undefined) ?? servingTrino(config))
-  container.register(TOKENS.distributed, { useFactory: () => distributed })
+  const search = { specifiers: config.plugins, baseDirectory: process.cwd(), logger }
+  const hostFor = (name: string) => createHost(name, services, pluginMetrics)
+  container.register(TOKENS.computes, { useValue: await openComputes(config, search, hostFor, lifecycle) })
   container.register(TOKENS.sandbox, { useValue: new Sandbox({ pool, store: objects.store, lake, nowMs: Date.now }) })
   container.register(TOKENS.reachable, { useValue: new ReachableFiles() })
   const lentAccess = await lifecycle.start(
@@ -333,8 +334,8 @@ function platformOf(
     lentAccess: from.resolve(TOKENS.lentAccess),
     engine: from.resolve(TOKENS.engine),
     cpu: accounts,
-    distributed: from.resolve(TOKENS.distributed),
-    distributedQueries: distributedBy(servingTrino(from.resolve(TOKENS.config))),
+    distributed: from.resolve(TOKENS.computes).transforms?.compute ?? null,
+    distributedQueries: from.resolve(TOKENS.computes).queries,
     plugins: from.resolve(TOKENS.plugins),
     rules: from.resolve(TOKENS.rules),
     issuers: from.resolve(TOKENS.issuers),

@@ -7,23 +7,22 @@ import { kernelWalls } from '@sluice/engine'
 import type { Logger } from '@sluice/sdk'
 import { admissionOf } from './assembly/admission.ts'
 import { createApi } from './assembly/api.ts'
-import { trinosOf } from './assembly/catalog.ts'
+import { watchedEngines } from './assembly/compute.ts'
 import { checkTenants, confined, confinementOf, confinementText } from './assembly/confinement.ts'
 import { Lifecycle } from './assembly/lifecycle.ts'
 import { createLogger } from './assembly/logger.ts'
 import { ownLimits } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
+import { policyEndpoint } from './assembly/policy-endpoint.ts'
 import { probesOf } from './assembly/probes.ts'
 import { createWorker, storeComparisons, storeRetries } from './assembly/run-worker.ts'
 import { TOKENS } from './assembly/tokens.ts'
-import { policyTls } from './assembly/trino-policy-tls.ts'
 import { embeddedIssuer, trustedIssuer } from './assembly/trusted-issuers.ts'
-import { issuerOfDashboards, issuerOfTrino, type TrustedIssuer } from './auth/issuers.ts'
-import { tokenEndOf } from './auth/trino-user.ts'
+import { tokenEndOf } from './auth/engine-user.ts'
+import { issuerOfDashboards, type TrustedIssuer } from './auth/issuers.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import { makeFolder } from './command/failures.ts'
 import { ownVersion } from './command/release.ts'
-import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config } from './config.ts'
 import { type Assembled, assemble } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
@@ -45,7 +44,7 @@ import { openLineageMetrics } from './metrics/openlineage.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { pushMetrics } from './metrics/pushes.ts'
 import { wireMetrics } from './metrics/wire.ts'
-import { TrinoWatch } from './operations/catalog/trino-watch.ts'
+import { StatementWatch } from './operations/catalog/statement-watch.ts'
 import { previewJobs } from './operations/deploy/previews.ts'
 import { exportJobs } from './operations/exports/export-job.ts'
 import { openLineage } from './operations/lineage/open-lineage/deliver.ts'
@@ -216,23 +215,25 @@ export async function startRuntime(
       () => jobs.start(),
       () => jobs.stop(),
     )
-    const tls = await policyTls(config)
-    const issuer = tls === null ? null : issuerOfTrino(issuers, config.trino.issuer)
-    const trinos = trinosOf(config).map((settings) => new TrinoStatements(settings))
-    if (trinos.length > 0) {
-      const logins = issuer && { personOf: (user: string) => personOrNobody(user, issuer), tokenEndOf }
-      const watch = new TrinoWatch(platform, { trinos, logins, logger })
+    const computes = assembled.container.resolve(TOKENS.computes)
+    const search = { specifiers: config.plugins, baseDirectory: process.cwd(), logger }
+    const policy = await policyEndpoint(config, issuers, computes, search)
+    const engines = watchedEngines(computes)
+    if (engines.length > 0) {
+      const issuer = policy?.issuer
+      const logins =
+        issuer === undefined ? null : { personOf: (user: string) => personOrNobody(user, issuer), tokenEndOf }
+      const watch = new StatementWatch(platform, { engines, logins, logger })
       await lifecycle.start(
-        'the watch over statements in Trino',
+        'the watch over statements in engines outside',
         () => watch.start(),
         () => watch.stop(),
       )
     }
-    if (tls !== null && issuer !== null) {
-      const listener = { host: config.trino.policy_host, port: config.trino.policy_port, tls, issuer, logger }
+    if (policy !== null) {
       await lifecycle.start(
-        'the policy endpoint of Trino',
-        () => startPolicyListener(platform, listener),
+        'the policy endpoint of engines outside',
+        () => startPolicyListener(platform, { ...policy, logger }),
         (running) => running.stop(drainMs()),
       )
     }

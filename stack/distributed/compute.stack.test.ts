@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { castLoss, type EngineTable } from '@sluice/engine'
+import type { EngineTable } from '@sluice/engine'
 import { collect, commitStep, LIMITS } from '@sluice/iceberg/testing'
-import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
+import { type Column, castLoss, type LogicalType, type TableSchema } from '@sluice/sdk'
 import { TrinoClient } from '../../plugins/analytics/trino/client.ts'
-import { DistributedCompute } from '../../runtime/src/compute/distributed.ts'
+import { TrinoCompute } from '../../plugins/compute/trino/compute.ts'
 import { type RegistryLake, startRegistryLake } from '../../runtime/src/lake/testing.ts'
 import type { ManifestSet } from '../../runtime/src/manifest/manifest-set.ts'
 import { distributedRows } from '../../runtime/src/materializer/distributed-rows.ts'
@@ -49,7 +49,7 @@ const SCHEMA: TableSchema = {
 }
 
 let lake: RegistryLake
-let compute: DistributedCompute
+let compute: TrinoCompute
 let state: LakeState
 
 before(async () => {
@@ -63,7 +63,7 @@ before(async () => {
   await commitStep(lake, TABLE, { operation: 'replace', schema: SCHEMA, select })
   state = stateOfScan(await lake.lake.scan(TABLE)) as LakeState
   const client = new TrinoClient({ url: URL, user: 'sluice', catalog: {} })
-  compute = new DistributedCompute(client, await catalogProperties(lake))
+  compute = new TrinoCompute(client, await catalogProperties(lake))
 })
 
 after(async () => {

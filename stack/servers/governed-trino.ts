@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { issueToken, MAX_TOKEN_TTL_S } from '../../runtime/src/auth/embedded-issuer.ts'
-import { TRINO_LOGIN_CLAIM, TRINO_USER_PATTERN } from '../../runtime/src/auth/trino-user.ts'
+import { ENGINE_LOGIN_CLAIM, ENGINE_USER_PATTERN } from '../../runtime/src/auth/engine-user.ts'
 import { freePort } from '../../runtime/src/database/free-port.ts'
 import { runTool } from '../cache.ts'
 import { machineVersion } from '../machine-version.ts'
@@ -113,8 +113,8 @@ async function startGoverned(
       'http-server.authentication.jwt.key-file': `${runtime.url}/oidc/jwks`,
       'http-server.authentication.jwt.required-issuer': `${runtime.url}/oidc`,
       'http-server.authentication.jwt.required-audience': 'sluice',
-      'http-server.authentication.jwt.principal-field': TRINO_LOGIN_CLAIM,
-      'http-server.authentication.jwt.user-mapping.pattern': TRINO_USER_PATTERN,
+      'http-server.authentication.jwt.principal-field': ENGINE_LOGIN_CLAIM,
+      'http-server.authentication.jwt.user-mapping.pattern': ENGINE_USER_PATTERN,
       // Over plain HTTP Trino would believe whatever name a client gives.
       'http-server.authentication.allow-insecure-over-http': 'false',
       'http-server.https.enabled': 'true',

@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { checkSqlText, SluiceError, type SqlSource, sqlNotAllowed, sqlSyntaxError } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
-import { checkText, notAllowed, type Source, syntaxError, tooDeep } from '../guard/guard.ts'
 import { innerName, leadInside } from '../guard/information-schema.ts'
 import { checkTree, type TreeNode } from '../guard/tree.ts'
 import { parseTree, writeTree } from '../guard/tree-text.ts'
@@ -38,13 +38,18 @@ export async function guardExpression(connection: DuckDBConnection, text: string
   const source = { text, leadBytes: PREFIX.length }
   const guarded = await guard(connection, `${PREFIX}${text}`, source, [])
   if (!isLoneExpression(guarded.tree) || !guarded.sql.startsWith(PREFIX)) {
-    throw notAllowed('anything but one expression here', source, null)
+    throw sqlNotAllowed('anything but one expression here', source, null)
   }
   return { sql: `(${guarded.sql.slice(PREFIX.length)})`, tree: guarded.tree }
 }
 
-async function guard(connection: DuckDBConnection, sql: string, source: Source, tables: Tables): Promise<GuardedSql> {
-  checkText(source)
+async function guard(
+  connection: DuckDBConnection,
+  sql: string,
+  source: SqlSource,
+  tables: Tables,
+): Promise<GuardedSql> {
+  checkSqlText(source)
   const tree = await parse(connection, sql, source)
   checkTree(tree, tables, source)
   const hasInner = tables.some((name) => innerName(name) !== name)
@@ -78,15 +83,15 @@ function isLoneExpression(tree: TreeNode): boolean {
 /** The parser's own words. Nothing of the statement is wrong but how much stands within, or behind, each other. */
 const TOO_DEEP = /^Max expression depth limit of \d+ exceeded/
 
-async function parse(connection: DuckDBConnection, sql: string, source: Source): Promise<TreeNode> {
+async function parse(connection: DuckDBConnection, sql: string, source: SqlSource): Promise<TreeNode> {
   const tree = parseTree(await scalar(connection, 'SELECT json_serialize_sql($1::VARCHAR)::VARCHAR', sql))
   if (tree.error === false) return tree
-  if (tree.error_type !== 'parser') throw notAllowed('anything but SELECT', source, null)
+  if (tree.error_type !== 'parser') throw sqlNotAllowed('anything but SELECT', source, null)
   const message = String(tree.error_message)
   if (TOO_DEEP.test(message)) throw tooDeep()
   const near = /^syntax error at or near "(.*)"$/s.exec(message)?.[1] ?? null
   const location = Number(tree.position)
-  throw syntaxError(source, Number.isSafeInteger(location) ? location : null, near)
+  throw sqlSyntaxError(source, Number.isSafeInteger(location) ? location : null, near)
 }
 
 async function scalar(connection: DuckDBConnection, query: string, sql: string): Promise<string> {
@@ -97,4 +102,12 @@ async function scalar(connection: DuckDBConnection, query: string, sql: string):
   } catch (error) {
     throw fromDriver(error, sql)
   }
+}
+
+/** A list of operators, joins or tables nests too: `1 + 1 + 1` is `(1 + 1) + 1`. */
+function tooDeep(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'the statement has more than 1,000 parts within each other', {
+    code: 'sql_syntax_error',
+    remedy: 'Write long lists as IN (…) or VALUES, and name parts of it in WITH.',
+  })
 }

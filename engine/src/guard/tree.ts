@@ -1,4 +1,8 @@
-import { notAllowed, type Source, tableNotFound } from './guard.ts'
+/**
+ * The guard: what a tenant's statement must be before the engine sees it. It judges the tree that DuckDB's own parser
+ * makes, by allow-lists; what is not named is refused.
+ */
+import { type SqlSource, sqlNotAllowed, sqlTableNotFound } from '@sluice/sdk'
 import {
   any,
   constant,
@@ -53,26 +57,27 @@ const TOP: Scope = new Set()
  * Walks one statement's tree and throws `sql_not_allowed` or `table_not_found` at the first thing that is not on an
  * allow-list. `tables` are the names that the statement may read.
  */
-export function checkTree(root: unknown, tables: readonly (readonly string[])[], source: Source): void {
+export function checkTree(root: unknown, tables: readonly (readonly string[])[], source: SqlSource): void {
   const statements = (root as TreeNode).statements
-  if (!Array.isArray(statements) || statements.length !== 1) throw notAllowed('more than one statement', source, null)
+  if (!Array.isArray(statements) || statements.length !== 1)
+    throw sqlNotAllowed('more than one statement', source, null)
   new TreeCheck(new Set(tables.map(tableKey)), source).statement(statements[0], TOP)
 }
 
 class TreeCheck implements Judge {
   readonly #tables: ReadonlySet<string>
-  readonly #source: Source
+  readonly #source: SqlSource
   #depth = 0
   #nodes = 0
 
-  constructor(tables: ReadonlySet<string>, source: Source) {
+  constructor(tables: ReadonlySet<string>, source: SqlSource) {
     this.#tables = tables
     this.#source = source
   }
 
   refused(construct: string, node: TreeNode | null): Error {
     const location = node?.query_location
-    return notAllowed(construct, this.#source, typeof location === 'number' ? location : null)
+    return sqlNotAllowed(construct, this.#source, typeof location === 'number' ? location : null)
   }
 
   each(value: unknown, visit: (item: TreeNode) => void): void {
@@ -241,7 +246,7 @@ class TreeCheck implements Judge {
     const name = schema === '' ? [table] : [schema, table]
     if (this.#tables.has(tableKey(name))) return
     const location = node.query_location
-    throw tableNotFound(name.join('.').slice(0, 200), this.#source, typeof location === 'number' ? location : null)
+    throw sqlTableNotFound(name.join('.').slice(0, 200), this.#source, typeof location === 'number' ? location : null)
   }
 
   #object(value: unknown): TreeNode {

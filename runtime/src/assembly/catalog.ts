@@ -1,8 +1,6 @@
-/** What the catalog is reached with beside HTTP: logins, and Trino. */
-import { TrinoClient, type TrinoSettings } from '@sluice/analytics/trino/statements'
+/** What the catalog is reached with beside HTTP: logins. */
 import type pg from 'pg'
 import { CatalogLogins } from '../catalog/logins.ts'
-import { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
 import { parseAddress } from '../database/address.ts'
 import type { Databases } from './storage.ts'
@@ -22,22 +20,4 @@ export async function openLogins(
   await logins.setSensitive(config.masking.sensitive)
   await logins.admitEngine()
   return logins
-}
-
-/** The Trino that serves analytics, and so answers queries; undefined where none does. */
-export function servingTrino({ serving: { analytics } }: Config): TrinoSettings | undefined {
-  return analytics?.driver === 'trino' ? (analytics.settings as unknown as TrinoSettings | undefined) : undefined
-}
-
-/** Each Trino that the runtime has a login of. */
-export function trinosOf(config: Config): readonly TrinoSettings[] {
-  const settings = [config.compute.trino as TrinoSettings | undefined, servingTrino(config)].filter(
-    (one) => one !== undefined,
-  )
-  return settings.filter((one, at) => settings.findIndex(({ url }) => url === one.url) === at)
-}
-
-/** Says nothing to Trino yet: a runtime starts without it, and what needs it says so. */
-export function distributedBy(settings: TrinoSettings | undefined): DistributedCompute | null {
-  return settings === undefined ? null : new DistributedCompute(new TrinoClient(settings), settings.catalog)
 }

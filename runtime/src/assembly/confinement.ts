@@ -5,6 +5,7 @@
 import { isIPv4 } from 'node:net'
 import { NEEDED_WALLS, type Wall, type WallName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
+import { POLICY_KEY } from '../config/servers-beside.ts'
 import type { Config } from '../config.ts'
 
 export interface Confinement {
@@ -29,7 +30,7 @@ export function confined(config: Config, { isConfined }: Confinement): Config {
   return {
     ...config,
     host: loopbackOf(config.host),
-    trino: { ...config.trino, policy_host: loopbackOf(config.trino.policy_host) },
+    [POLICY_KEY]: { ...config[POLICY_KEY], policy_host: loopbackOf(config[POLICY_KEY].policy_host) },
   }
 }
 

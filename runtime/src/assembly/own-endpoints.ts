@@ -1,4 +1,6 @@
 /** Where the platform's own servers are, as its configuration names them. */
+
+import { POLICY_KEY } from '../config/servers-beside.ts'
 import type { Config } from '../config.ts'
 
 export interface Endpoint {
@@ -20,9 +22,20 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
  * it works with. A plugin's settings are its own, so that of each of them every text counts that is an address.
  */
 export function ownEndpoints(config: Config, embedded: { host: string; port: number } | null): readonly Endpoint[] {
-  const { database, object_store, exports, serving, events, compute, trino, dashboards, openlineage, wire } = config
+  const {
+    database,
+    object_store,
+    exports,
+    serving,
+    events,
+    compute,
+    [POLICY_KEY]: policy,
+    dashboards,
+    openlineage,
+    wire,
+  } = config
   const settings = Object.values(serving).map((driver) => driver.settings)
-  const others = [exports.destinations, compute.trino, dashboards, openlineage?.url]
+  const others = [exports.destinations, compute, dashboards, openlineage?.url]
   const urls = textsIn([database, object_store, settings, ...others]).flatMap(endpointOf)
   const brokers = (events.kafka?.brokers ?? []).flatMap((broker) => endpointOf(`kafka://${broker}`))
   const { database_host: host, database_port: port = DEFAULT_PORTS['postgres:'] as number } = dashboards ?? {}
@@ -30,7 +43,7 @@ export function ownEndpoints(config: Config, embedded: { host: string; port: num
     ...urls,
     ...brokers,
     ...(host === undefined ? [] : [{ address: host, port }]),
-    ...(trino.policy_cert_file === undefined ? [] : [{ address: trino.policy_host, port: trino.policy_port }]),
+    ...(policy.policy_cert_file === undefined ? [] : [{ address: policy.policy_host, port: policy.policy_port }]),
     ...(embedded === null ? [] : [{ address: embedded.host, port: embedded.port }]),
     { address: config.host, port: config.port },
     ...(wire.port === undefined ? [] : [{ address: wire.host, port: wire.port }]),

@@ -6,7 +6,6 @@ import type pg from 'pg'
 import type { InjectionToken } from 'tsyringe'
 import type { CatalogLogins } from '../catalog/logins.ts'
 import type { Sandbox } from '../catalog/sandbox.ts'
-import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
 import type { EventBus } from '../events/bus.ts'
 import type { EventFeed } from '../events/feed.ts'
@@ -19,6 +18,7 @@ import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
+import type { Computes } from './compute.ts'
 import type { OpenDashboards } from './dashboard-server.ts'
 
 function token<T>(name: string): InjectionToken<T> {
@@ -32,7 +32,7 @@ export const TOKENS = {
   pool: token<pg.Pool>('pool'),
   masters: token<MasterKeys>('masters'),
   engine: token<Engine>('engine'),
-  distributed: token<DistributedCompute | null>('distributed'),
+  computes: token<Computes>('computes'),
   lake: token<Lake>('lake'),
   threads: token<ParseThreads>('threads'),
   reachable: token<ReachableFiles>('reachable'),

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { SluiceError } from '@sluice/sdk'
 import { createLocalJWKSet, importJWK, type JSONWebKeySet, type JWK, SignJWT } from 'jose'
 import type { Level } from '../flow.ts'
+import { ENGINE_LOGIN_CLAIM, ENGINE_USER_CLAIM, engineLogin, engineUser } from './engine-user.ts'
 import { DEFAULT_CLAIMS, type KeySource, type TrustedIssuer } from './issuers.ts'
 import { EMBEDDED_ALGORITHM, type IssuerKeyFile, isPublished, openKeyFile, readKeyFile } from './key-file.ts'
-import { TRINO_LOGIN_CLAIM, TRINO_USER_CLAIM, trinoLogin, trinoUser } from './trino-user.ts'
 
 /** Its address changes with the server's port; whom it names does not. */
 const EMBEDDED_IDENTITY = 'urn:sluice:embedded'
@@ -154,14 +154,17 @@ async function sign(file: IssuerKeyFile, subject: TokenSubject, options: IssueOp
 }
 
 function claimsOf(subject: TokenSubject, expiresAtS: number): Record<string, unknown> {
-  const ofTrino = (user: string) => ({ [TRINO_USER_CLAIM]: user, [TRINO_LOGIN_CLAIM]: trinoLogin(user, expiresAtS) })
+  const forEngines = (user: string) => ({
+    [ENGINE_USER_CLAIM]: user,
+    [ENGINE_LOGIN_CLAIM]: engineLogin(user, expiresAtS),
+  })
   if ('role' in subject) {
-    return { roles: [subject.role], ...ofTrino(trinoUser({ subject: subject.user ?? 'admin', admin: true })) }
+    return { roles: [subject.role], ...forEngines(engineUser({ subject: subject.user ?? 'admin', admin: true })) }
   }
   const { user, tenant, groups, clearance } = subject
   return {
     tenant_id: tenant,
-    ...ofTrino(trinoUser({ subject: user, tenant, groups, ...(clearance && { clearance }) })),
+    ...forEngines(engineUser({ subject: user, tenant, groups, ...(clearance && { clearance }) })),
     groups: subject.groups,
     ...(subject.clearance === undefined ? {} : { clearance: subject.clearance }),
     ...(subject.email === undefined ? {} : { email: subject.email }),

@@ -4,6 +4,7 @@
  */
 import { SluiceError } from '@sluice/sdk'
 import type { JWTVerifyGetKey } from 'jose'
+import { POLICY_KEY } from '../config/servers-beside.ts'
 import type { NamingIssuer } from '../policy/identity.ts'
 
 /** Where the claims stand; a dot goes one level down: `realm_access.roles`. */
@@ -47,12 +48,12 @@ export interface TrustedIssuer extends NamingIssuer {
 }
 
 /**
- * Whose tokens Trino accepts. Its questions do not say who signed a token, so of several issuers the one has to be named:
+ * Whose tokens an engine outside accepts. Its questions do not say who signed a token, so of several issuers the one has to be named:
  * a guess would give people what only another issuer may claim. Throws CONFIG `invalid_config`.
  */
-export function issuerOfTrino(issuers: readonly TrustedIssuer[], named: string | undefined): TrustedIssuer {
-  const remedy = 'Set trino.issuer to the address of one of auth.issuers, and required-issuer of Trino to the same.'
-  return theIssuer(issuers, named, 'signs the tokens that Trino accepts', remedy)
+export function issuerOfEngine(issuers: readonly TrustedIssuer[], named: string | undefined): TrustedIssuer {
+  const remedy = `Set ${POLICY_KEY}.issuer to the address of one of auth.issuers: the one whose tokens the engine is told to take.`
+  return theIssuer(issuers, named, 'signs the tokens that the engine accepts', remedy)
 }
 
 /**

@@ -6,7 +6,7 @@ import { Events, OpenLineage, Webhooks } from './events.ts'
 import { Limits, Mcp, Push } from './limits.ts'
 import { exportsOf, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
-import { Compute, Database, dashboardsOf, Trino } from './servers-beside.ts'
+import { computeOf, Database, dashboardsOf, POLICY_KEY, PolicyEndpoint } from './servers-beside.ts'
 import { Upkeep } from './upkeep.ts'
 import { Wire } from './wire.ts'
 
@@ -120,8 +120,8 @@ const schemaOf = (takesOthers: boolean) =>
       push: Push,
       object_store: ObjectStore,
       upkeep: Upkeep,
-      trino: Trino,
-      compute: Compute,
+      [POLICY_KEY]: PolicyEndpoint,
+      compute: computeOf(takesOthers),
       dashboards: Type.Optional(dashboardsOf()),
       metrics_token: Type.Optional(Type.String({ description: 'Bearer token for /metrics besides the admin role.' })),
       certificates: Certificates,

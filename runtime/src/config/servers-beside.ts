@@ -1,7 +1,7 @@
 /** Servers beside the runtime: databases, engines that run transforms, and the one of dashboards. */
 import { type Static, type TObject, type TUnsafe, Type } from 'typebox'
 import { closed } from './closed.ts'
-import { OWN_SERVICES, type Settings, settingsType } from './services.ts'
+import { OWN_SERVICES, type Settings, serviceByName, settingsType } from './services.ts'
 
 export const Database = Type.Object(
   {
@@ -26,9 +26,12 @@ export const Database = Type.Object(
   closed,
 )
 
-export const Trino = Type.Object(
+/** The engine that asks, by the name of its plugin: under it the configuration tells of the endpoint. */
+export const POLICY_KEY = 'trino'
+
+export const PolicyEndpoint = Type.Object(
   {
-    policy_host: Type.String({ default: '127.0.0.1', description: 'Where Trino reaches its policy endpoint.' }),
+    policy_host: Type.String({ default: '127.0.0.1', description: 'Where the engine reaches its policy endpoint.' }),
     policy_port: Type.Integer({ default: 8181, minimum: 0, maximum: 65_535, description: 'At which port there.' }),
     policy_cert_file: Type.Optional(
       Type.String({ description: 'Certificate of the policy endpoint (PEM); absent: there is no such endpoint.' }),
@@ -40,44 +43,16 @@ export const Trino = Type.Object(
     issuer: Type.Optional(
       Type.String({
         description:
-          'The `iss` of the tokens that Trino accepts: its users may be what this issuer may claim. Needed where several are configured.',
+          'The `iss` of the tokens that the engine accepts: its users may be what this issuer may claim. Needed where several are configured.',
       }),
     ),
   },
   closed,
 )
 
-export const Compute = Type.Object(
-  {
-    trino: Type.Optional(
-      Type.Object(
-        {
-          url: Type.String({
-            pattern: '^https?://[^/?#@]+$',
-            description: 'Of the coordinator: https://trino:8443.',
-          }),
-          token_file: Type.Optional(
-            Type.String({ description: 'A token that may make catalogs; read anew for every statement.' }),
-          ),
-          user: Type.Optional(Type.String({ description: 'Where Trino asks for no token.' })),
-          ca_file: Type.Optional(
-            Type.String({ description: 'What signed Trino’s certificate (PEM), where it is no public authority.' }),
-          ),
-          catalog: Type.Record(Type.String(), Type.String(), {
-            description:
-              'Properties of every tenant’s catalog of the iceberg connector; {tenant} stands for the tenant.',
-          }),
-        },
-        {
-          additionalProperties: false,
-          description:
-            'Runs the transforms of products with engine: distributed. Absent: the Trino that serves analytics, or else none.',
-        },
-      ),
-    ),
-  },
-  closed,
-)
+/** By the name of the engine its settings; one at most. */
+export const computeOf = (takesOthers: boolean) =>
+  serviceByName('compute', takesOthers) as TUnsafe<Readonly<Record<string, Settings>>>
 
 const [DRIVERS, IS_OWN] = [Object.keys(OWN_SERVICES.dashboard), (name: string) => name in OWN_SERVICES.dashboard]
 

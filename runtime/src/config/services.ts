@@ -1,4 +1,5 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
+import { settingsSchema as trino } from '@sluice/compute/trino/settings'
 import { SUPERSET_SETTINGS } from '@sluice/dashboard/superset/settings'
 import { settingsSchema as s3, destinationSchema as s3Destination } from '@sluice/object-store/s3/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
@@ -9,7 +10,7 @@ export type Settings = Readonly<Record<string, unknown>>
 
 /** Of those that come with the runtime. */
 export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, JsonSchema>>>> = {
-  compute: {},
+  compute: { trino },
   dashboard: { superset: SUPERSET_SETTINGS },
   'event-bus': {},
   'object-store': { s3 },

@@ -25,13 +25,13 @@ export const CALLER_CODES = {
   },
   trino_user_refused: {
     status: 403,
-    title: 'User of Trino refused',
-    remedy: 'Let Trino take the claim trino_user of verified tokens for the user.',
+    title: 'User of an engine refused',
+    remedy: 'Let the engine take the claim trino_user of verified tokens for the user.',
   },
   trino_question_malformed: {
     status: 400,
-    title: 'Question of Trino malformed',
-    remedy: 'Use the version of Trino that this runtime is made for.',
+    title: 'Question of an engine malformed',
+    remedy: 'Use the version of the engine that its plugin is made for.',
   },
   issuer_unavailable: {
     status: 503,

@@ -196,8 +196,8 @@ export const PLATFORM_CODES = {
   connector_defect: { status: 500, title: 'Connector failed', remedy: 'Report it with the log of the process.' },
   distributed_not_configured: {
     status: 503,
-    title: 'No Trino for transforms',
-    remedy: 'Set compute.trino, or deploy the product with engine: embedded.',
+    title: 'No engine outside for transforms',
+    remedy: 'Set compute in the configuration, or deploy the product with engine: embedded.',
   },
   engine_failed: { status: 500, title: 'Engine failed', remedy: 'Report it with the log of the process.' },
   engine_output_suspect: {

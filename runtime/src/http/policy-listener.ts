@@ -1,24 +1,16 @@
 /**
- * The listener that Trino asks before it does anything: the endpoints of its Open Policy Agent protocol, on a port of
- * their own. Trino's client knows no tokens, and shows the address that it asked to people whose statement failed, so
- * that nothing in the address may be a secret: both sides show certificates. A question that cannot be answered is a
- * 5xx, and Trino then does nothing.
+ * The listener that an engine outside asks before it does anything, in its own words, on a port of its own. Such clients know
+ * no tokens, and show the address that they asked to people whose statement failed, so that nothing in the address may be a
+ * secret: both sides show certificates. A question that cannot be answered is a 5xx, and the engine then does nothing.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { isSluiceError, type Logger } from '@sluice/sdk'
+import { isSluiceError, type Logger, type PolicyProtocol, type PolicyRequest } from '@sluice/sdk'
+import { principalOfEngineUser } from '../auth/engine-user.ts'
 import type { TrustedIssuer } from '../auth/issuers.ts'
-import { principalOfTrinoUser } from '../auth/trino-user.ts'
-import {
-  type Asking,
-  allowedIndexes,
-  allows,
-  columnMasks,
-  rowFilters,
-  type TrinoQuestion,
-} from '../operations/catalog/trino-policy.ts'
+import { type Asker, type Asking, allows } from '../operations/catalog/engine-policy.ts'
 import type { Platform } from '../operations/platform.ts'
 import type { RunningServer } from './server.ts'
 
@@ -28,28 +20,19 @@ export interface PolicyListenerOptions {
   readonly port: number
   /** PEM texts: the listener's own certificate and key, and what signed the certificates of those who may ask. */
   readonly tls: { readonly cert: string; readonly key: string; readonly clientCa: string }
-  /** Whose tokens Trino accepts. */
+  readonly protocol: PolicyProtocol
+  /** Whose tokens the engine accepts. */
   readonly issuer: TrustedIssuer
   readonly logger: Logger
 }
 
-type Answer = (platform: Platform, asking: Asking, question: TrinoQuestion) => Promise<unknown>
-
-/** By the path, as Trino’s `opa.policy.…-uri` settings name them. */
-const ANSWERS: Readonly<Record<string, Answer>> = {
-  allow: allows,
-  batch: allowedIndexes,
-  'row-filters': rowFilters,
-  'column-masks': columnMasks,
-}
-
 const MAX_BODY_BYTES = 16 * 1024 * 1024
-const MAX_RESOURCES = 100_000
+const MAX_QUESTIONS = 100_000
 const MAX_AT_ONCE = 200
 const ANSWER_MS = 20_000
 /**
- * Trino's client gives up a connection that was idle for a minute (airlift's `http-client.idle-timeout`), and does not
- * ask again where the other side did so first: the statement fails.
+ * A client may give up a connection that was idle for a minute, as airlift's `http-client.idle-timeout` does, and not ask
+ * again where the other side did so first: the statement fails.
  */
 const IDLE_MS = 75_000
 
@@ -81,15 +64,14 @@ async function handle(
   response: ServerResponse,
 ): Promise<void> {
   try {
-    const name = (request.url ?? '').slice(1)
-    const answer = Object.hasOwn(ANSWERS, name) ? ANSWERS[name] : undefined
-    if (answer === undefined) return reply(response, 404)
     if (request.method !== 'POST') return reply(response, 405)
     const asking = { requestId: randomUUID(), signal: AbortSignal.timeout(ANSWER_MS) }
-    const question = questionOf(JSON.parse(await bodyOf(request)), options.issuer)
-    reply(response, 200, { result: await answer(platform, asking, question) })
+    const asked = options.protocol.read((request.url ?? '').slice(1), JSON.parse(await bodyOf(request)))
+    if (asked === null) return reply(response, 404)
+    if (asked.questions.length > MAX_QUESTIONS) throw new Error('the question is about too much at once')
+    reply(response, 200, await answerTo(platform, asking, asked, options.issuer))
   } catch (error) {
-    options.logger.warn('a question of Trino’s could not be answered', {
+    options.logger.warn('a question of an engine outside could not be answered', {
       code: isSluiceError(error) ? error.code : undefined,
       error: error instanceof Error ? error.message : String(error),
     })
@@ -97,33 +79,26 @@ async function handle(
   }
 }
 
-/** Throws where the question is none: what is half understood is not answered. */
-function questionOf(body: unknown, issuer: TrustedIssuer): TrinoQuestion {
-  const { context, action } = recordOf(recordOf(body)['input'])
-  const { operation, resource, filterResources } = recordOf(action)
-  const user = recordOf(recordOf(context)['identity'])['user']
-  const resources = filterResources ?? []
-  if (typeof operation !== 'string' || typeof user !== 'string' || !Array.isArray(resources)) {
-    throw new Error('the question is not one of the protocol')
-  }
-  if (resources.length > MAX_RESOURCES) throw new Error('the question is about too much at once')
-  const question = { user, principal: personOrNobody(user, issuer), operation, filterResources: resources }
-  return resource === undefined || resource === null ? question : { ...question, resource: recordOf(resource) }
+async function answerTo(
+  platform: Platform,
+  asking: Asking,
+  { user, questions, answer }: PolicyRequest,
+  issuer: TrustedIssuer,
+): Promise<unknown> {
+  const asker = { user, principal: personOrNobody(user, issuer) }
+  const allowed: boolean[] = []
+  for (const question of questions) allowed.push(await allows(platform, asking, asker, question))
+  return answer(allowed)
 }
 
 /** A user that the issuer has not named is refused everything: that is an answer, too. */
-export function personOrNobody(user: string, issuer: TrustedIssuer): TrinoQuestion['principal'] {
+export function personOrNobody(user: string, issuer: TrustedIssuer): Asker['principal'] {
   try {
-    return principalOfTrinoUser(user, issuer)
+    return principalOfEngineUser(user, issuer)
   } catch (error) {
     if (isSluiceError(error, 'PERMISSION')) return null
     throw error
   }
-}
-
-function recordOf(value: unknown): Readonly<Record<string, unknown>> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  throw new Error('the question is not one of the protocol')
 }
 
 async function bodyOf(request: IncomingMessage): Promise<string> {

@@ -15,7 +15,7 @@ import { distributedRefusals } from './schema-contract.ts'
 export interface TransformContext {
   readonly inputs: InputsDraft | null
   readonly output: OutputDraft | null
-  /** Whether a Trino is configured. */
+  /** Whether an engine outside is configured. */
   readonly distributed: boolean
   readonly product: ManifestContext['product']
   /** Between two runs of a schedule, as the operator has set it. */
@@ -51,7 +51,7 @@ export function readCompute(file: CheckedFile, context: TransformContext): Draft
   return { value, findings }
 }
 
-/** Trino's memory and threads are its operator's. */
+/** Memory and threads of an engine outside are its operator's. */
 function distributedFindings(
   engine: string,
   resources: ComputeFile['resources'],
@@ -63,8 +63,8 @@ function distributedFindings(
     return [{ manifest: 'compute', path: ['engine'], message, hint: 'Write engine: embedded.' }]
   }
   if (!distributed) {
-    const message = 'this deployment has no Trino for transforms'
-    return [{ manifest: 'compute', path: ['engine'], message, hint: 'Set compute.trino, or use auto or embedded.' }]
+    const message = 'this deployment has no engine outside for transforms'
+    return [{ manifest: 'compute', path: ['engine'], message, hint: 'Set compute in the configuration, or use auto or embedded.' }]
   }
   const refused = distributedRefusals(inputs?.value ?? []).map((message): Finding => {
     const hint = 'Write evolve, freeze or fail in its schema_contract, or engine: embedded.'

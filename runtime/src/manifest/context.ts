@@ -10,7 +10,7 @@ export interface ManifestContext {
   readonly servingTypes: ServingTypes
   /** Absent or null: there is no dashboard server, and a product that wants one is told so. */
   readonly dashboards?: DashboardSupport | null
-  /** Whether a Trino is configured for transforms. */
+  /** Whether an engine outside is configured for transforms. */
   readonly distributed?: boolean
   /** The least between two runs of a schedule; absent: what the contract of manifests says by itself, a second. */
   readonly leastScheduleMs?: number

@@ -645,14 +645,14 @@ const ONE_OF =
 
 const COMPUTE: readonly Case[] = [
   {
-    says: 'the distributed engine where no Trino is configured',
+    says: 'the distributed engine where none outside is configured',
     edits: [['compute', 'engine: embedded', 'engine: distributed']],
-    problems: ['engine: this deployment has no Trino for transforms'],
+    problems: ['engine: this deployment has no engine outside for transforms'],
     warnings: USUAL,
-    hint: 'Set compute.trino, or use auto or embedded.',
+    hint: 'Set compute in the configuration, or use auto or embedded.',
   },
   {
-    says: 'the distributed engine with a Trino',
+    says: 'the distributed engine with one outside',
     edits: [['compute', 'engine: embedded', 'engine: distributed']],
     context: { distributed: true },
     problems: [],

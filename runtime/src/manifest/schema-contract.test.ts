@@ -52,7 +52,7 @@ describe('the contract of an input', () => {
     const problems = 'problems' in distributed ? inBrief(distributed.problems) : []
     assert.match(
       problems.join('\n'),
-      /engine: the input "customers" says types: null_value, and Trino reads rows as they lie/,
+      /engine: the input "customers" says types: null_value, and an engine outside reads rows as they lie/,
     )
     assert.doesNotMatch(problems.join('\n'), /columns: freeze/)
     const plain = await parseEdited('customers', [...edits, ['inputs', 'connection: shop', 'connection: sandbox']])

@@ -73,13 +73,13 @@ export function contractFindings(path: Path, value: InputFields): readonly Findi
 
 const SANDBOX = 'sandbox'
 
-/** Rows are chosen and values changed by the embedded engine alone: Trino reads the tables as they lie. */
+/** Rows are chosen and values changed by the embedded engine alone: one outside reads the tables as they lie. */
 export function distributedRefusals(inputs: readonly Pick<Input, 'name' | 'schemaContract'>[]): readonly string[] {
   return inputs.flatMap(({ name, schemaContract = {} }) =>
     CONTRACT_KINDS.flatMap((kind) => {
       const word = schemaContract[kind]
       if (word !== 'quarantine_row' && word !== 'null_value') return []
-      return [`the input "${name}" says ${kind}: ${word}, and Trino reads rows as they lie`]
+      return [`the input "${name}" says ${kind}: ${word}, and an engine outside reads rows as they lie`]
     }),
   )
 }

@@ -1,17 +1,16 @@
-/** The rows of a transform that runs in Trino, brought into the scratch folder as an embedded transform's are. */
+/** The rows of a transform that runs in an engine outside, brought into the scratch folder as an embedded transform's are. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { quoteName } from '@sluice/engine'
-import { type Column, SluiceError } from '@sluice/sdk'
-import type { DistributedCompute } from '../compute/distributed.ts'
-import { csvColumns } from '../compute/rows-csv.ts'
+import { type Column, type Compute, openTenantScope, SluiceError } from '@sluice/sdk'
+import { arrivingColumns, arrivingName, csvOf } from '../compute/rows-csv.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { stagedColumns } from './staged-columns.ts'
 import type { InputState, StagedRows, TransformDeps } from './transform.ts'
 
 const ARRIVING = 'arriving'
 
-/** Trino's pages stream through one engine job into parquet; nothing of them is kept in memory or anywhere else. */
+/** Its pages stream through one engine job into parquet; nothing of them is kept in memory or anywhere else. */
 export async function distributedRows(
   inputs: readonly InputState[],
   manifests: ManifestSet,
@@ -23,8 +22,8 @@ export async function distributedRows(
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const { timeoutMs } = deps.limits
   const ended = new AbortController()
-  const rows = configured(deps.distributed).rows({
-    tenant: deps.tenant,
+  const rows = configured(deps.distributed).transform({
+    scope: openTenantScope(deps.tenant),
     inputs: inputs.map(relationOf),
     transform: manifests.compute.transform,
     columns: schema,
@@ -35,7 +34,7 @@ export async function distributedRows(
     const run = await deps.engine.run(
       {
         trust: 'own',
-        csvInput: { name: ARRIVING, columns: csvColumns(schema), source: rows.csv },
+        csvInput: { name: ARRIVING, columns: arrivingColumns(schema), source: csvOf(rows.pages) },
         output: {
           kind: 'parquet-files',
           sql: `SELECT ${schema.map(arrived).join(', ')} FROM ${ARRIVING}`,
@@ -60,17 +59,21 @@ export async function distributedRows(
 
 function relationOf({ input, state, table }: InputState) {
   const columns = input.columns ? state.columns.filter(({ name }) => input.columns?.includes(name)) : state.columns
-  return { alias: input.name, columns, where: input.where, table, snapshotId: state.snapshotId }
+  const { namespace, table: name } = table
+  return {
+    alias: input.name,
+    columns,
+    where: input.where,
+    table: { namespace, table: name, snapshotId: state.snapshotId },
+  }
 }
 
-function arrived({ name, type }: Column): string {
-  return type === 'binary' ? `from_hex(${quoteName(name)}) AS ${quoteName(name)}` : quoteName(name)
-}
+const arrived = ({ name }: Column, at: number): string => `${arrivingName(at)} AS ${quoteName(name)}`
 
-function configured(distributed: DistributedCompute | null): DistributedCompute {
+function configured(distributed: Compute | null): Compute {
   if (distributed !== null) return distributed
-  throw new SluiceError('CONFIG', 'the product is transformed in Trino, and no Trino is configured', {
+  throw new SluiceError('CONFIG', 'the product is transformed by an engine outside, and none is configured', {
     code: 'distributed_not_configured',
-    remedy: 'Set compute.trino in the configuration, or deploy the product with engine: embedded.',
+    remedy: 'Set compute in the configuration, or deploy the product with engine: embedded.',
   })
 }

@@ -6,8 +6,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Engine, EngineLimits } from '@sluice/engine'
 import type { Lake, SnapshotId, StagedCommit, TableState } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
-import type { DistributedCompute } from '../compute/distributed.ts'
+import { type Compute, SluiceError } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import { tenantScratch } from '../lake/tenant-layout.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
@@ -49,8 +48,8 @@ import { MASKED_COLUMNS, maskedColumns, type WrittenTable, writeTables } from '.
 
 export interface PrepareDeps {
   readonly engine: Engine
-  /** Null where no Trino is configured. */
-  readonly distributed: DistributedCompute | null
+  /** Null where no engine outside is configured. */
+  readonly distributed: Compute | null
   readonly lake: Lake
   readonly faultPoint: FaultPoint
   readonly scratchDirectory: string

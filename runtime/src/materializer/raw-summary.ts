@@ -39,7 +39,7 @@ export function lacksValues(summary: Summary, manifests: ManifestSet, input: Inp
   return usedOf(inTheWay, manifests, input).length > 0
 }
 
-/** Trino reads the tables by their schemas. */
+/** An engine outside reads the tables by their schemas. */
 export function heedsMarks({ compute }: Pick<ManifestSet, 'compute'>): boolean {
   return compute.engine !== 'distributed'
 }

@@ -13,8 +13,7 @@ import {
   type Within,
 } from '@sluice/engine'
 import type { TableRef } from '@sluice/iceberg'
-import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
-import type { DistributedCompute } from '../compute/distributed.ts'
+import { type Column, type Compute, SluiceError, type TableSchema } from '@sluice/sdk'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { PRODUCTS } from '../registry/product-sources.ts'
@@ -42,8 +41,8 @@ export interface StagedRows {
 export interface TransformDeps {
   readonly tenant: string
   readonly engine: Pick<Engine, 'run'>
-  /** Null where no Trino is configured. */
-  readonly distributed: DistributedCompute | null
+  /** Null where no engine outside is configured. */
+  readonly distributed: Compute | null
   /** Of the author's SQL. */
   readonly limits: EngineLimits
   /** Of our own statements, which may spill. */

@@ -2,6 +2,7 @@
 
 import type { PoolLoad } from '@sluice/engine'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import { OWN_SERVICES } from '../config/services.ts'
 import type { CpuProcess } from '../registry/cpu-accounts.ts'
 
 const PROCESSES = ['engine', 'source'] as const
@@ -11,11 +12,11 @@ const labelNames = ['process'] as const
 export function cpuMetrics(registry: Registry): (process: CpuProcess, seconds: number) => void {
   const used = new Counter({
     name: 'sluice_cpu_seconds_total',
-    help: 'CPU seconds of the processes that run statements (engine) and read sources (source), their starts included, and of tenants’ statements in Trino (trino).',
+    help: 'CPU seconds of the processes that run statements (engine) and read sources (source), their starts included, and of tenants’ statements in an engine outside, by its name.',
     labelNames,
     registers: [registry],
   })
-  for (const process of [...PROCESSES, 'trino']) used.inc({ process }, 0)
+  for (const process of [...PROCESSES, ...Object.keys(OWN_SERVICES.compute)]) used.inc({ process }, 0)
   return (process, seconds) => used.inc({ process }, seconds)
 }
 

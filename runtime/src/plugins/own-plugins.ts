@@ -3,6 +3,7 @@
 const OWN: Readonly<Record<string, () => Promise<{ readonly default?: unknown }>>> = {
   '@sluice/analytics/duckdb': () => import('@sluice/analytics/duckdb'),
   '@sluice/analytics/trino': () => import('@sluice/analytics/trino'),
+  '@sluice/compute/trino': () => import('@sluice/compute/trino'),
   '@sluice/connectors/airbyte': () => import('@sluice/connectors/airbyte'),
   '@sluice/connectors/files': () => import('@sluice/connectors/files'),
   '@sluice/connectors/kafka': () => import('@sluice/connectors/kafka'),

@@ -6,7 +6,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Logger, SluiceError } from '@sluice/sdk'
 import { Outage } from './outage.ts'
 
-export type CpuProcess = 'engine' | 'source' | 'trino'
+/** Children of a runtime by what they do; engines outside by their name. */
+export type CpuProcess = 'engine' | 'source' | (string & {})
 
 export interface CpuCharge {
   readonly tenant: string

@@ -1,6 +1,5 @@
 /** Types of warehouses as types of the lake. */
-import { castLoss } from '@sluice/engine'
-import { isLogicalType, type LogicalType, parseDecimal } from '@sluice/sdk'
+import { castLoss, isLogicalType, type LogicalType, parseDecimal } from '@sluice/sdk'
 
 export interface LakeType {
   readonly type: LogicalType

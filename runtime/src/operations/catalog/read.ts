@@ -60,7 +60,7 @@ export async function namespaceFor(
 ): Promise<Readonly<Record<string, string>>> {
   if (namespace === SANDBOX && isMember(call)) {
     const properties = await platform.sandbox.properties(call.tenant)
-    // Trino makes no table where it is not told where.
+    // Engines make no table where it is not told where.
     if (properties !== null) return { location: platform.sandbox.location(call.tenant), ...properties }
   } else if ((await readableProducts(platform, call, namespace)).length > 0) return {}
   throw namespaceNotFound()

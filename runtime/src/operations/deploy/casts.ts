@@ -1,7 +1,6 @@
 /** Whether the output's types hold what the transform gives. */
 
-import { castLoss } from '@sluice/engine'
-import { SluiceError } from '@sluice/sdk'
+import { castLoss, SluiceError } from '@sluice/sdk'
 import type { Checked } from './check-version.ts'
 
 interface LossyCast {

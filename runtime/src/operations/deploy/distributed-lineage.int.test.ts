@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import compute from '@sluice/compute/trino'
 import { createEngine, type Engine } from '@sluice/engine'
 import { testEngineProgram } from '@sluice/engine/testing'
 import type { TenantCall } from '../../flow.ts'
@@ -30,8 +31,9 @@ before(async () => {
     warmChildren: 0,
     maxQueued: 4,
   })
+  const trino = await compute.open({ url: 'http://127.0.0.1:9', catalog: {} }, null as never)
   // Trino is not asked here: it accepts each of these texts.
-  const distributed = { check: async () => undefined }
+  const distributed = { check: async () => undefined, read: trino.read.bind(trino) }
   const pool = registryOfClasses([{ rawColumn: raw('email'), class: 'pii.identifier' }])
   platform = { engine, distributed, pool, rules: { sensitive: [], strategies: {} } } as unknown as Platform
 })

@@ -10,8 +10,6 @@ import {
 } from '@sluice/engine'
 import { toTableSchema } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
-import { isCommonSql } from '../../compute/common-sql.ts'
-import { guardedQuery } from '../../compute/trino-text.ts'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
@@ -114,7 +112,7 @@ export async function checkRawGrants(
 export interface BoundTransform {
   /** What each output column is made of, and what its rows depend on. */
   readonly origins: readonly ColumnOrigin[]
-  /** The columns that the transform gives by itself; null without one, in Trino's dialect, or of a source that was not asked. */
+  /** The columns that the transform gives by itself; null without one, in another engine's dialect, or of a source that was not asked. */
   readonly given: readonly string[] | null
 }
 
@@ -250,8 +248,8 @@ function originsOf(run: EngineRun, manifests: ManifestSet, chosen: readonly stri
 }
 
 /**
- * Trino says whether the transform can run, and not what its columns are made of. The engine does, where the text means
- * the same to both; of any other, every column may be made of everything.
+ * An engine outside says whether the transform can run, and not what its columns are made of. Ours does, where the text
+ * means the same to both; of any other, every column may be made of everything.
  */
 async function checkDistributed(
   platform: DeployDeps,
@@ -274,8 +272,12 @@ async function checkDistributed(
     const type = types?.[columns.findIndex(({ name }) => name === origin.column)]
     return type === undefined ? origin : { ...origin, type }
   }
-  const from =
-    transform === null ? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}` : guardedQuery(transform)
+  const written = transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
+  const names = {
+    tables: inputs.map(({ alias }) => alias),
+    columns: [...columns, ...inputs.flatMap((input) => input.columns)].map(({ name }) => name),
+  }
+  const { sql: from, isCommon } = platform.distributed?.read(written, names) ?? { sql: written, isCommon: false }
   const chosen = manifests.inputs.flatMap((input, index) =>
     input.where === null ? [] : (tables[index]?.columns ?? []).map(({ name }) => rawColumn(input, name)),
   )
@@ -286,9 +288,7 @@ async function checkDistributed(
       return []
     },
   )
-  const names = [...columns, ...inputs.flatMap((input) => input.columns)].map(({ name }) => name)
-  const aliases = inputs.map(({ alias }) => alias)
-  if (read.length > 0 && isCommonSql(from, aliases, names)) return read.map(typed)
+  if (read.length > 0 && isCommon) return read.map(typed)
   const sources = manifests.inputs.flatMap((input, index) =>
     (tables[index]?.columns ?? []).map((column) => rawColumn(input, column.name)),
   )

@@ -31,7 +31,7 @@ export function excessColumns({ output }: ManifestSet, given: readonly string[])
   })
 }
 
-/** Null where nobody knows: without a transform, in Trino's dialect, or where it cannot run. */
+/** Null where nobody knows: without a transform, in another engine's dialect, or where it cannot run. */
 async function columnsGiven(
   platform: DeployDeps,
   call: TenantCall,

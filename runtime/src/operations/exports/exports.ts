@@ -1,6 +1,6 @@
 /** Asks for an export, tells what has become of it, gives its file, removes it. An export is its author's alone. */
-import { checkText, quoteName, quoteTable } from '@sluice/engine'
-import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { quoteName, quoteTable } from '@sluice/engine'
+import { checkSqlText, isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { ByteRange, TenantCall } from '../../flow.ts'
 import { askForJobs, ringForJobs } from '../../jobs/claims.ts'
@@ -84,7 +84,7 @@ async function statementOf(platform: ExportsDeps, call: TenantCall, asked: Asked
   if ((sql === undefined) === (product === undefined)) throw invalid('an export is of a product or of a statement')
   if (sql !== undefined) {
     if (columns !== undefined) throw invalid('a statement names its columns itself')
-    checkText({ text: sql, leadBytes: 0 })
+    checkSqlText({ text: sql, leadBytes: 0 })
     const names = new NamedTables(sql)
     if (shownTables(sql) !== null || names.describes) throw unsupported('a description of tables')
     await requireStaying(platform, call, [...names.products])

@@ -133,10 +133,10 @@ async function previewNow(
   }
 }
 
-/** In Trino rows would be written into tables first. */
+/** Outside rows would be written into tables first. */
 function refuseDistributed({ compute }: ManifestSet): void {
   if (compute.engine !== 'distributed') return
-  throw new SluiceError('INVALID_DATA', 'transforms in Trino have no preview', {
+  throw new SluiceError('INVALID_DATA', 'transforms in an engine outside have no preview', {
     code: 'preview_unsupported',
     remedy: 'Deploy the version and read the product.',
   })

@@ -1,4 +1,4 @@
-import type { DistributedCompute } from '../../compute/distributed.ts'
+import type { Compute } from '@sluice/sdk'
 import type { ShowingServer } from '../../dashboards/driver.ts'
 import type { ManifestParsing } from '../../manifest/parsing.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
@@ -7,8 +7,8 @@ import type { RightsDeps } from '../rights/deps.ts'
 
 /** What the operations of `products` work with, and those that they call. */
 export interface ProductsDeps extends ConnectionsDeps, RightsDeps {
-  /** Null where no Trino is configured for transforms. */
-  readonly distributed: DistributedCompute | null
+  /** Null where no engine outside is configured for transforms. */
+  readonly distributed: Compute | null
   readonly rules: MaskingRules
   readonly parsing: ManifestParsing
   /** Null where there is no dashboard server. */

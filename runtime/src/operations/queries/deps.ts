@@ -1,5 +1,5 @@
 import type { Engine } from '@sluice/engine'
-import type { DistributedCompute } from '../../compute/distributed.ts'
+import type { QueryEngine } from '../../compute/query-engine.ts'
 import type { CpuAccounts } from '../../registry/cpu-accounts.ts'
 import type { ProductsDeps } from '../products/deps.ts'
 
@@ -9,5 +9,5 @@ export interface QueriesDeps extends ProductsDeps {
   /** Whose work uses the processors. */
   readonly cpu: CpuAccounts
   /** Null where the embedded engine answers queries. */
-  readonly distributedQueries: DistributedCompute | null
+  readonly distributedQueries: QueryEngine | null
 }

@@ -1,8 +1,9 @@
-/** A query in Trino, whose rows an engine job writes as it writes those of its own. */
+/** A query in an engine outside, whose rows an engine job writes as it writes those of its own. */
 
 import { type ColumnLineage, type EngineLimits, type EngineRun, quoteName } from '@sluice/engine'
-import type { DistributedCompute, VisibleRelation } from '../../compute/distributed.ts'
-import { arrivingName } from '../../compute/query-result.ts'
+import { type ComputeRelation, openTenantScope } from '@sluice/sdk'
+import type { QueryEngine } from '../../compute/query-engine.ts'
+import { arrivingColumns, arrivingName, csvOf } from '../../compute/rows-csv.ts'
 import { type AskedQuery, parametersOf, type StatementCall, type Visible } from './asked-query.ts'
 import type { QueriesDeps } from './deps.ts'
 
@@ -11,20 +12,20 @@ const ARRIVING = 'arriving'
 /** The statement ends at its time, and the job with it; what that was may be known a little later. */
 const REASON_MS = 20_000
 
-/** Throws as `DistributedCompute.query` and `Engine.run` do, and before anything is asked QUOTA `cpu_time_spent`. */
+/** Throws as `Compute.query` and `Engine.run` do, and before anything is asked QUOTA `cpu_time_spent`. */
 export async function distributedRun(
   platform: QueriesDeps,
   call: StatementCall,
   asked: AskedQuery,
-  compute: DistributedCompute,
+  outside: QueryEngine,
 ): Promise<EngineRun> {
   const { request, visible, kind, limits } = asked
   platform.cpu.refuseSpent(call.tenant)
   const endsAtMs = performance.now() + limits.timeoutMs
   const ended = new AbortController()
   const [rows, lineage] = await Promise.all([
-    compute.query({
-      tenant: call.tenant,
+    outside.query({
+      scope: openTenantScope(call.tenant),
       sql: request.sql,
       parameters: parametersOf(request),
       relations: visible.map(relationOf),
@@ -44,7 +45,7 @@ export async function distributedRun(
       {
         trust: 'own',
         tenant: call.tenant,
-        csvInput: { name: ARRIVING, columns: rows.arriving, source: rows.csv },
+        csvInput: { name: ARRIVING, columns: arrivingColumns(rows.columns), source: csvOf(rows.pages) },
         output: { kind, sql: `SELECT ${columns.join(', ')} FROM ${ARRIVING}` },
         limits: { ...limits, timeoutMs: Math.max(0, Math.round(endsAtMs - performance.now())) + REASON_MS },
       },
@@ -59,20 +60,19 @@ export async function distributedRun(
   }
 }
 
-function relationOf({ table, ref, snapshotId }: Visible): VisibleRelation {
+function relationOf({ table, ref: { namespace, table: name }, snapshotId }: Visible): ComputeRelation {
   return {
     name: table.name,
     columns: table.columns,
-    table: ref,
-    snapshotId: snapshotId === '' ? null : snapshotId,
+    table: snapshotId === '' ? null : { namespace, table: name, snapshotId },
   }
 }
 
 const INSPECTION: EngineLimits = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20_000, threads: 1 }
 
 /**
- * Which columns the answer’s are made of, for those that are masked. Trino does not tell; the engine does where it
- * understands the text. Empty where it does not, or where nothing is masked.
+ * Which columns the answer’s are made of, for those that are masked. An engine outside does not tell; ours does
+ * where it understands the text. Empty where it does not, or where nothing is masked.
  */
 async function lineageOf(
   { engine }: QueriesDeps,

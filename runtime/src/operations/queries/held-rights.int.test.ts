@@ -7,8 +7,10 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import { createEngine, type Engine } from '@sluice/engine'
 import { testEngineProgram } from '@sluice/engine/testing'
 import { SluiceError } from '@sluice/sdk'
+import { TrinoCompute } from '../../../../plugins/compute/trino/compute.ts'
+import { EndlessTrino } from '../../../../plugins/compute/trino/endless-trino.fixture.ts'
 import { until } from '../../../../test/until.ts'
-import { DistributedCompute } from '../../compute/distributed.ts'
+import type { QueryEngine } from '../../compute/query-engine.ts'
 import { inTransaction } from '../../database/pools.ts'
 import type { Principal, TenantCall } from '../../flow.ts'
 import { PASSWORD_ISSUER } from '../../policy/identity.ts'
@@ -20,7 +22,6 @@ import { setTenantStatus } from '../../registry/tenants.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
 import type { Platform } from '../platform.ts'
 import { distributedRun } from './distributed-query.ts'
-import { EndlessTrino } from './endless-trino.fixture.ts'
 import { HeldRights, isPermitted } from './held-rights.ts'
 
 const registry = await startTestRegistry()
@@ -33,7 +34,7 @@ describe('a statement that goes on', () => {
   let folder: string
   let engine: Engine
   let trino: EndlessTrino
-  let compute: DistributedCompute
+  let outside: QueryEngine
   let tenant: string
   let maker: Principal
   let mayRead: () => Promise<boolean>
@@ -43,7 +44,8 @@ describe('a statement that goes on', () => {
     const program = await testEngineProgram()
     engine = createEngine({ scratchDir: folder, ...program, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
     trino = new EndlessTrino()
-    compute = new DistributedCompute(await trino.start(), {})
+    const compute = new TrinoCompute(await trino.start(), {})
+    outside = { name: 'trino', query: (query) => compute.query(query) }
   })
   after(async () => {
     trino.close()
@@ -67,7 +69,7 @@ describe('a statement that goes on', () => {
     const limits = { memoryBytes: 256 * 1024 * 1024, timeoutMs: TIMEOUT_MS, threads: 1 }
     const request = { sql: 'SELECT 2 AS n', format: 'json' } as const
     const asked = { request, visible: [], described: [], kind: 'json-rows', limits } as const
-    const run = rights.over(await distributedRun(platform, { ...call, signal: rights.signal }, asked, compute))
+    const run = rights.over(await distributedRun(platform, { ...call, signal: rights.signal }, asked, outside))
     const reading = (async () => {
       for await (const _ of run.output);
     })()

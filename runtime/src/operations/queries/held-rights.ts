@@ -1,5 +1,5 @@
 /**
- * A statement may go on for minutes, in Trino page by page. Whoever asked for it has to hold for all that time what it began
+ * A statement may go on for minutes, page by page in an engine outside. Whoever asked for it has to hold for all that time what it began
  * under: the token or key, the tenant, and the right to each table that it reads. Where that ends, the statement does.
  */
 import type { EngineRun } from '@sluice/engine'

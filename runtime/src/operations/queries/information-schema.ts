@@ -3,9 +3,9 @@
  * table tells of rows, and none of what the author would be refused.
  */
 
-import { type EngineTable, INFORMATION_SCHEMA, sqlType, tableNotFound } from '@sluice/engine'
+import { type EngineTable, INFORMATION_SCHEMA, sqlType } from '@sluice/engine'
 import { engineTable, type TableRef } from '@sluice/iceberg'
-import { type LogicalType, parseDecimal } from '@sluice/sdk'
+import { type LogicalType, parseDecimal, sqlTableNotFound } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
@@ -57,7 +57,7 @@ export async function descriptionsFor(
     if (product?.variants.size === 0 && accessOrNull(product, call.principal, platform.rules) !== null) {
       throw notMaterialized(product)
     }
-    throw tableNotFound(wanted.join('.'), { text: sql, leadBytes: 0 }, null)
+    throw sqlTableNotFound(wanted.join('.'), { text: sql, leadBytes: 0 }, null)
   }
   return [schemataOf(call.tenant, found), tablesOf(call.tenant, found), columnsOf(call.tenant, found)]
 }

@@ -1,7 +1,7 @@
 /** SQL over the products that the caller may read, in an engine that is given nothing else. */
 
-import { checkText, type EngineLimits, type EngineRun, foldName, type ResultColumn } from '@sluice/engine'
-import { isSluiceError } from '@sluice/sdk'
+import { type EngineLimits, type EngineRun, foldName, type ResultColumn } from '@sluice/engine'
+import { checkSqlText, isSluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { type AskedQuery, parametersOf, type QueryRequest, type StatementCall, type Visible } from './asked-query.ts'
 import { AwaitedProducts, isConsistent } from './awaited-products.ts'
@@ -14,7 +14,9 @@ import { shownTables } from './shown-tables.ts'
 import { type Named, visibleTables } from './visible-tables.ts'
 
 export interface QueryAnswer {
-  readonly engine: 'duckdb' | 'trino'
+  /** `duckdb`: of this runtime; another: outside. */
+  readonly engine: string
+  readonly isOutside: boolean
   readonly run: EngineRun
   readonly columns: readonly (ResultColumn & { readonly masked: boolean })[]
   readonly snapshots: Readonly<Record<string, string>>
@@ -68,15 +70,15 @@ export async function describeQuery(
   const signal = AbortSignal.any([call.signal, ended.signal])
   const running = { action: 'read.query', limits: limitsOf(platform, given), isShape: true }
   const own = settle === undefined ? running : { ...running, settle }
-  const { engine, run, columns } = await runStatement(platform, { ...call, signal }, given, own)
+  const { isOutside, run, columns } = await runStatement(platform, { ...call, signal }, given, own)
   // Why it ended early is told by its output, or nobody asks.
   run.finished.catch(() => undefined)
-  // Trino tells by a statement that runs; of an engine there is nothing to read, and its process stays for what comes next.
-  if (engine === 'trino') ended.abort()
+  // One outside tells by a statement that runs; of ours there is nothing to read, and its process stays for what comes next.
+  if (isOutside) ended.abort()
   try {
-    for await (const _ of run.output) if (engine === 'trino') break
+    for await (const _ of run.output) if (isOutside) break
   } catch (error) {
-    if (engine !== 'trino') throw error
+    if (!isOutside) throw error
   }
   return { columns, parameterTypes: run.parameterTypes ?? [] }
 }
@@ -98,7 +100,7 @@ export async function runStatement(
 ): Promise<QueryAnswer> {
   const startedAtMs = performance.now()
   // Before names are looked for in it, which takes time here; the engine refuses longer ones, too.
-  checkText({ text: given.sql, leadBytes: 0 })
+  checkSqlText({ text: given.sql, leadBytes: 0 })
   const shown = shownTables(given.sql)
   const request = shown === null ? given : { ...given, sql: shown.sql }
   const names = new NamedTables(request.sql)
@@ -108,7 +110,7 @@ export async function runStatement(
   const { visible, absent } = await awaited.tables(() =>
     visibleTables(platform, call, { names, asOf: request.asOf, action }),
   )
-  // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
+  // Another engine's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
   const distributedQueries = described.length > 0 ? null : platform.distributedQueries
   // What was waited for is of the statement's time.
   const timeoutMs = awaited.waits ? Math.max(1, Math.round(endsAtMs - performance.now())) : most.timeoutMs
@@ -151,7 +153,8 @@ export async function answerOver(
     throw rights.explained(whyAbsent(error, absent))
   })
   return {
-    engine: distributedQueries === null ? 'duckdb' : 'trino',
+    engine: distributedQueries?.name ?? 'duckdb',
+    isOutside: distributedQueries !== null,
     run: rights.over(run),
     columns: withMasks(run, visible),
     snapshots: Object.fromEntries(visible.map((entry) => [entry.name, entry.snapshotId])),

@@ -1,5 +1,5 @@
 /** Statements that give rows, by where the rows are: products, by the operation that queries are; or the catalogue. */
-import { checkText } from '@sluice/engine'
+import { checkSqlText } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
@@ -76,7 +76,7 @@ function cataloguePlan(
   { sql, words: given }: Statement,
   declared: readonly number[],
 ): RowPlan {
-  checkText({ text: sql, leadBytes: 0 })
+  checkSqlText({ text: sql, leadBytes: 0 })
   checkCommand(commandOf({ words: given }))
   const { words, calls } = sessionCalls(given)
   checkCatalogueWords(words)

@@ -1,0 +1,27 @@
+/** Transforms in DuckDB over the lake's tables as PyIceberg reads them, each in a process of Python that ends with it. */
+import { type ComputePlugin, SDK_VERSION } from '@sluice/sdk'
+import { PythonCompute, type PythonSettings } from './compute.ts'
+
+const plugin: ComputePlugin<PythonSettings> = {
+  kind: 'compute',
+  name: 'python',
+  version: SDK_VERSION,
+  description: 'Transforms in DuckDB and PyIceberg, in processes of Python.',
+  settingsSchema: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['python', 'catalog_file'],
+    properties: {
+      python: { type: 'string', description: 'A Python that has pyiceberg, pyarrow and duckdb.' },
+      memory_mb: { type: 'integer', default: 1024, minimum: 64, description: 'Of DuckDB, for each transform.' },
+      catalog_file: {
+        type: 'string',
+        description:
+          'JSON of the properties of PyIceberg’s catalog; {tenant} stands for the tenant. Read anew for every transform, so that its login may be renewed.',
+      },
+    },
+  },
+  open: async (settings) => new PythonCompute(settings),
+}
+
+export default plugin

@@ -1,0 +1,49 @@
+/** Which engines outside a configuration chooses. None of them is asked anything here. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { ServiceHost } from '@sluice/sdk'
+import type { Config } from '../config.ts'
+import { openComputes, watchedEngines } from './compute.ts'
+import { Lifecycle } from './lifecycle.ts'
+
+const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
+const search = { specifiers: [], baseDirectory: import.meta.dirname, logger }
+const settings = (url: string) => ({ url, user: 'sluice', catalog: { a: 'b' } })
+
+function opened(compute: object, analytics: object) {
+  const config = { compute, serving: { analytics } } as unknown as Config
+  return openComputes(config, search, async () => ({}) as ServiceHost, new Lifecycle(logger as never))
+}
+
+const named = ({ transforms, queries }: Awaited<ReturnType<typeof opened>>) => [
+  transforms?.name ?? null,
+  queries?.name ?? null,
+]
+
+it('is none where a store of analytics is no engine', async () => {
+  for (const analytics of [{ driver: 'duckdb' }, { driver: 'duckdb', settings: { path: '/x' } }]) {
+    const computes = await opened({}, analytics)
+    assert.deepEqual([named(computes), watchedEngines(computes)], [[null, null], []])
+  }
+})
+
+it('runs transforms by the one that is named, and queries by the one that serves analytics', async () => {
+  assert.deepEqual(named(await opened({ trino: settings('http://a') }, { driver: 'duckdb' })), ['trino', null])
+  // The store has a setting that an engine has not.
+  const serving = { driver: 'trino', settings: { ...settings('http://b'), path: '/x' } }
+  assert.deepEqual(named(await opened({}, serving)), ['trino', 'trino'])
+})
+
+it('looks at each server once', async () => {
+  const serving = { driver: 'trino', settings: settings('http://a') }
+  const servers = async (url: string) =>
+    watchedEngines(await opened({ trino: settings(url) }, serving)).map(({ statements }) => statements.server)
+  assert.deepEqual(await servers('http://a'), ['http://a'])
+  assert.deepEqual(await servers('http://b'), ['http://b', 'http://a'])
+})
+
+it('refuses an engine that nobody brings, and settings that cannot be right', async () => {
+  const none = { driver: 'duckdb' }
+  await assert.rejects(opened({ other: {} }, none), { kind: 'CONFIG', code: 'unknown_driver' })
+  await assert.rejects(opened({ trino: { url: 'here' } }, none), { kind: 'CONFIG', code: 'invalid_settings' })
+})
