@@ -188,6 +188,36 @@ describe('imports', () => {
     )
   })
 
+  /**
+   * Servers beside the runtime that it knows by a kind of plugin alone. Excepted is what is stored under that name, or told to
+   * callers by it, each below runtime/src with the reason.
+   */
+  const SERVERS: readonly {
+    word: RegExp
+    kind: string
+    excepted: readonly (readonly [path: string, why: string])[]
+  }[] = [{ word: /kafka/i, kind: 'event-bus', excepted: [] }]
+  /** What comes with the runtime has to be named somewhere: its settings, and its modules. */
+  const NAMING = ['config/services.ts', 'plugins/own-plugins.ts']
+
+  for (const { word, kind, excepted } of SERVERS) {
+    test(`no file of the runtime names ${word.source}: it knows the kind ${kind}`, () => {
+      const naming = sourceFiles([`${RUNTIME}**/*.*`])
+        .filter(({ path, text }) => !isTest(path) && !path.includes('.fixture.') && word.test(text))
+        .map(({ path }) => path.slice(RUNTIME.length))
+      const mayName = [...NAMING, ...excepted.map(([path]) => path)]
+      assert.deepEqual(
+        naming.filter((path) => !mayName.includes(path)),
+        [],
+      )
+      // An exception that nothing needs any more would let the name come back.
+      assert.deepEqual(
+        mayName.filter((path) => !naming.includes(path)),
+        [],
+      )
+    })
+  }
+
   /** Mentions of the whole `Platform` in files of http; it falls as routes say which rooms they ask. Nowhere else is there any. */
   const WHOLE_IN_HTTP = 56
 
@@ -290,7 +320,7 @@ describe('imports', () => {
     }
   })
 
-  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors'].map(
+  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors', 'event-bus'].map(
     (name) => `plugins/${name}`,
   )) {
     test(`${folder} imports the SDK, its declared drivers and itself`, () => {

@@ -1,4 +1,5 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
+import { settingsSchema as kafkaBus } from '@sluice/event-bus/kafka/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
 import { closed } from './closed.ts'
@@ -9,7 +10,7 @@ export type Settings = Readonly<Record<string, unknown>>
 export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, JsonSchema>>>> = {
   compute: {},
   dashboard: {},
-  'event-bus': {},
+  'event-bus': { kafka: kafkaBus },
   'object-store': {},
 }
 
