@@ -121,6 +121,9 @@ describe('streams of events', { timeout: 120_000 }, () => {
     assert.equal(bus.admits('default'), false)
     const named = openBus({ ...settings, url: 'redis://runtime:x@127.0.0.1:1' })
     assert.equal(named.admits('runtime'), false)
+    // Where nobody is given rights, no name is anybody's.
+    const { reader_login: _, ...closed } = settings
+    assert.equal(openBus({ ...closed, url: 'redis://127.0.0.1:1' }).admits('default'), true)
   })
 })
 

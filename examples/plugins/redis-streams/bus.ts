@@ -14,7 +14,7 @@ const DEFAULT_LOGIN = 'default'
 export function openBus(settings: RedisStreamsSettings): EventBus {
   const redis = connectionTo(settings.url)
   return {
-    admits: (tenant) => !ownLogins(settings).includes(loginOf(settings, tenant) ?? ''),
+    admits: (tenant) => !ownLogins(settings).some((own) => own === loginOf(settings, tenant)),
     provision: (tenant, topics) =>
       guarded(redis, async () => {
         const making = topics.flatMap((topic) => [
