@@ -13,6 +13,7 @@ import type { Issuer } from './config/access.ts'
 import { closed } from './config/closed.ts'
 import { type ExportDestination, OBJECT_STORES } from './config/object-stores.ts'
 import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
+import { shownServices } from './config/services.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
@@ -213,7 +214,8 @@ function invalidConfig(problems: readonly string[], cause?: unknown): SluiceErro
 
 /** The configuration as it may be shown: everything that could hold a secret is hidden. */
 export function redactedConfig(config: Config): unknown {
-  return JSON.parse(JSON.stringify(config), (key, value) => {
+  const shown = { ...config, events: shownServices('event-bus', config.events) }
+  return JSON.parse(JSON.stringify(shown), (key, value) => {
     if (value === null || value === undefined) return value
     if (/(_url|token|password|secret|key)$/.test(key) && key !== 'public_url') return '********'
     return key === 'settings' ? '********' : value

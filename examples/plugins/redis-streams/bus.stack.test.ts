@@ -3,18 +3,26 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import type { BusMessage, BusTenant } from '@sluice/sdk'
+import type { BusMessage, BusTenant, EventBus } from '@sluice/sdk'
 import { Redis } from 'ioredis'
 import { openBus } from './bus.ts'
+import type { RedisStreamsSettings } from './settings.ts'
 
 const url = process.env['SLUICE_TEST_REDIS_URL'] ?? 'redis://unset'
 const settings = { url, reader_login: '{tenant}', keep_messages: 1000, replicas: 0 }
-const bus = openBus(settings)
+const opened: EventBus[] = []
+const bus = open(settings)
 const admin = new Redis(url)
 after(async () => {
-  await bus.close()
+  for (const one of opened) await one.close()
   admin.disconnect()
 })
+
+function open(parts: RedisStreamsSettings): EventBus {
+  const made = openBus(parts)
+  opened.push(made)
+  return made
+}
 
 const tenantOf = (slug: string): BusTenant => ({
   slug,
@@ -108,37 +116,35 @@ describe('streams of events', { timeout: 120_000 }, () => {
     const [, rights = ''] = /login needs `([^`]+)`/.exec(text) ?? []
     await admin.acl('SETUSER', 'runtime', 'reset', 'on', '>of-runtime', ...rights.split(' '))
     const { host } = new URL(url)
-    const modest = openBus({ ...settings, url: `redis://runtime:of-runtime@${host}`, replicas: 0 })
+    const modest = open({ ...settings, url: `redis://runtime:of-runtime@${host}`, replicas: 0 })
     await modest.provision(tenantOf('modest'), [topicOf('modest')])
     await modest.publish([message('modest', '1')])
     await modest.drop(tenantOf('modest'))
-    await modest.close()
     assert.equal(await admin.exists(topicOf('modest')), 0)
   })
 
   it('no tenant becomes the login of the server or of the runtime', () => {
     assert.equal(bus.admits('acme'), true)
     assert.equal(bus.admits('default'), false)
-    const named = openBus({ ...settings, url: 'redis://runtime:x@127.0.0.1:1' })
+    const named = open({ ...settings, url: 'redis://runtime:x@127.0.0.1:1' })
     assert.equal(named.admits('runtime'), false)
     // Where nobody is given rights, no name is anybody's.
     const { reader_login: _, ...closed } = settings
-    assert.equal(openBus({ ...closed, url: 'redis://127.0.0.1:1' }).admits('default'), true)
+    assert.equal(open({ ...closed, url: 'redis://127.0.0.1:1' }).admits('default'), true)
   })
 })
 
 describe('a server that does not do it', { timeout: 120_000 }, () => {
   it('is told of as one that may be asked again, and its bus closes', async () => {
-    const away = openBus({ ...settings, url: 'redis://127.0.0.1:1' })
+    const away = open({ ...settings, url: 'redis://127.0.0.1:1' })
     for (const _ of [1, 2]) await assert.rejects(away.provision(tenantOf('acme'), []), UNAVAILABLE)
     await away.close()
   })
 
   it('has not kept what its replicas lack', async () => {
     await newTenant('alone')
-    const careful = openBus({ ...settings, replicas: 1 })
+    const careful = open({ ...settings, replicas: 1 })
     await assert.rejects(careful.publish([message('alone', '1')]), UNAVAILABLE)
-    await careful.close()
     await bus.drop(tenantOf('alone'))
   })
 })

@@ -26,8 +26,8 @@ export async function openBus(
 ): Promise<EventBus | null> {
   const { pool, logger } = registry
   const [[name, settings] = []] = Object.entries(events)
-  await forgetRelays(pool, name ?? null)
   if (name === undefined || settings === undefined) {
+    await forgetRelays(pool, null)
     await forgetChangeTopics(pool)
     return null
   }
@@ -49,6 +49,8 @@ export async function openBus(
     if (asksForChanges(complete)) throw withoutChanges(name)
     await forgetChangeTopics(pool)
   }
+  // Only now: of a name that was misspelt nothing is forgotten.
+  await forgetRelays(pool, name)
   await lifecycle.start(
     'the relay of events',
     () => new EventRelay({ ...registry, name, bus }),

@@ -26,6 +26,12 @@ export function serviceByName(kind: ServiceKind, takesOthers = false): TSchema {
   return Type.Object(Object.fromEntries(own), { ...others, maxProperties: 1 })
 }
 
+/** As they may be shown: of a plugin of others it is not known here which of its settings are secret. */
+export function shownServices(kind: ServiceKind, named: Readonly<Record<string, unknown>>): object {
+  const shown = (name: string) => (Object.hasOwn(OWN_SERVICES[kind], name) ? named[name] : '********')
+  return Object.fromEntries(Object.keys(named).map((name) => [name, shown(name)]))
+}
+
 /**
  * The schema as the library can convert by and fill defaults in: texts of the environment become what a setting is.
  * Covers what `JsonSchema` of the SDK has.
