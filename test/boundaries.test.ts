@@ -197,6 +197,7 @@ describe('imports', () => {
     kind: string
     excepted: readonly (readonly [path: string, why: string])[]
   }[] = [
+    { word: /kafka/i, kind: 'event-bus', excepted: [] },
     {
       word: /superset/i,
       kind: 'dashboard',
@@ -349,7 +350,7 @@ describe('imports', () => {
     }
   })
 
-  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors', 'compute', 'dashboard', 'object-store'].map(
+  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors', 'compute', 'dashboard', 'event-bus', 'object-store'].map(
     (name) => `plugins/${name}`,
   )) {
     test(`${folder} imports the SDK, its declared drivers and itself`, () => {

@@ -11,9 +11,10 @@ import { Value } from 'typebox/value'
 import { parse } from 'yaml'
 import type { Issuer } from './config/access.ts'
 import { closed } from './config/closed.ts'
-import { OBJECT_STORES, OTHER_OBJECT_STORE } from './config/object-stores.ts'
+import { OBJECT_STORES, OTHER_OBJECT_STORE, shownStore } from './config/object-stores.ts'
 import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
 import { dashboardsOf, shownDashboards } from './config/servers-beside.ts'
+import { shownServices } from './config/services.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
@@ -223,8 +224,16 @@ function invalidConfig(problems: readonly string[], cause?: unknown): SluiceErro
 
 /** The configuration as it may be shown: everything that could hold a secret is hidden. */
 export function redactedConfig(config: Config): unknown {
-  const { dashboards } = config
-  const shown = dashboards === undefined ? config : { ...config, dashboards: shownDashboards(dashboards) }
+  const { events, compute, object_store: store, exports, dashboards } = config
+  const places = Object.entries(exports.destinations).map(([name, place]) => [name, shownStore(place)])
+  const shown = {
+    ...config,
+    events: shownServices('event-bus', events),
+    compute: shownServices('compute', compute),
+    object_store: shownStore(store),
+    exports: { ...exports, destinations: Object.fromEntries(places) },
+    ...(dashboards === undefined ? {} : { dashboards: shownDashboards(dashboards) }),
+  }
   return JSON.parse(JSON.stringify(shown), (key, value) => {
     if (value === null || value === undefined) return value
     if (/(_url|token|password|secret|key)$/.test(key) && key !== 'public_url') return '********'

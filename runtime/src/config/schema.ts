@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { Auth, Cors, Masking } from './access.ts'
 import { closed } from './closed.ts'
-import { Events, OpenLineage, Webhooks } from './events.ts'
+import { eventsOf, OpenLineage, Webhooks } from './events.ts'
 import { Limits, Mcp, Push } from './limits.ts'
 import { exportsOf, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
@@ -92,7 +92,7 @@ const schemaOf = (takesOthers: boolean) =>
         closed,
       ),
       programs: Type.Optional(Programs),
-      events: Events,
+      events: eventsOf(takesOthers),
       openlineage: Type.Optional(OpenLineage),
       masking: Masking,
       stop: Type.Object(
