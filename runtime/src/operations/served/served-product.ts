@@ -116,7 +116,13 @@ export function accessTo(
   const variant = variantName(exact, product.columns, rules)
   if (exact.length === 0 || available(variant)) return { variant, masks: exact, audit: decision.audit }
   const full = masksFor(product.columns, new Set(), rules)
-  return { variant: variantName(full, product.columns, rules), masks: full, audit: decision.audit }
+  // A column may have a class that is clear to this reader beside one that hides it: what he is to be shown is that one's mask.
+  const masks = full.filter((mask) => isAmong(exact, mask) || !exact.some(({ column }) => column === mask.column))
+  return { variant: variantName(full, product.columns, rules), masks, audit: decision.audit }
+}
+
+function isAmong(masks: readonly ColumnMask[], { column, classification }: ColumnMask): boolean {
+  return masks.some((mask) => mask.column === column && mask.classification === classification)
 }
 
 /** A product that the caller may not read does not exist for a statement. */
