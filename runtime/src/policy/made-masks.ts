@@ -3,6 +3,7 @@
  * characters, or which values are equal, is no mask for who is to be shown nothing.
  */
 import type { MaskStrategy } from '../config.ts'
+import type { EpochMasks } from '../registry/materializations.ts'
 import { type ClassifiedColumn, type ColumnMask, type MaskingRules, strategyFor } from './masking.ts'
 
 /** What stands for the values, by masked column; null where nobody noted it. */
@@ -17,8 +18,6 @@ export interface MaskedEpoch {
   /** By variant and column. Null of epochs that were made before it was noted. */
   readonly masks: EpochMasks | null
 }
-
-export type EpochMasks = Readonly<Record<string, Readonly<Record<string, MaskStrategy>>>>
 
 /** As an epoch keeps it. */
 export function epochMasks(

@@ -1,5 +1,5 @@
 /** One row for every epoch of a product, and for every attempt that its quality checks kept from becoming one. */
-import type { EpochMasks } from '../policy/made-masks.ts'
+import type { MaskStrategy } from '../config.ts'
 import { readAtOf } from './data-ages.ts'
 import { checkFence } from './fences.ts'
 import { newId } from './ids.ts'
@@ -7,6 +7,9 @@ import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts
 import { noteReadAt } from './read-ats.ts'
 import { wakeFollowers } from './schedule-follows.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+
+/** How columns are masked, by variant and column. */
+export type EpochMasks = Readonly<Record<string, Readonly<Record<string, MaskStrategy>>>>
 
 export interface Materialization {
   readonly id: string
