@@ -105,6 +105,10 @@ const TOLD: readonly (readonly [sql: string, told: string, json?: unknown])[] = 
   ['-9007199254740992', '-9007199254740992'],
   ['18446744073709551615::UBIGINT', '18446744073709551615'],
   ["'-170141183460469231731687303715884105728'::HUGEINT", '-170141183460469231731687303715884105728'],
+  ["'340282366920938463463374607431768211455'::UHUGEINT", '340282366920938463463374607431768211455'],
+  ['170141183460469231731687303715884105728::UHUGEINT', '170141183460469231731687303715884105728'],
+  ['9007199254740991::UHUGEINT', '9007199254740991', 9007199254740991],
+  ['9007199254740992::UBIGINT', '9007199254740992'],
   ['sum(1::BIGINT)', '1', 1],
   ['0.5::DECIMAL(1,1)', '0.5'],
   ['-0.5::DECIMAL(38,38)', `-0.5${'0'.repeat(37)}`],
@@ -151,6 +155,20 @@ const TOLD: readonly (readonly [sql: string, told: string, json?: unknown])[] = 
 ]
 
 describe('a value of a query', () => {
+  it('keeps each of its members where they have no names', async () => {
+    const sql = `SELECT ROW(1, NULL, 'a') AS one, [ROW(DATE '2020-01-01', {'b': ROW(2)})] AS list, NULL::STRUCT(a INTEGER) AS none,
+      ['340282366920938463463374607431768211455'::UHUGEINT] AS far`
+    const [one, list, far] = [[1, null, 'a'], [['2020-01-01', { b: [2] }]], ['340282366920938463463374607431768211455']]
+    const rows = await written('json-rows', sql)
+    assert.deepEqual(JSON.parse(rows.replace(/,\s*$/, '')), [one, list, null, far])
+    assert.deepEqual(JSON.parse(await written('ndjson', sql)), { one, list, none: null, far })
+    const [, row = ''] = (await written('csv', sql)).split('\n')
+    assert.equal(
+      row,
+      '"[1,null,""a""]","[[""2020-01-01"",{""b"":[2]}]]",,"[""340282366920938463463374607431768211455""]"',
+    )
+  })
+
   it('is told alike in JSON, lines, CSV, where the platform itself reads it, and as the text of a cell', async () => {
     const sql = `SELECT ${TOLD.map(([expression], at) => `${expression} AS c${at}`).join(', ')}`
     const json = TOLD.map(([, told, json]) => (json === undefined ? told : json))

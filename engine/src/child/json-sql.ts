@@ -57,12 +57,12 @@ function scalar(type: DuckDBType, sql: string, form: Form): string | null {
     case DuckDBTypeId.UINTEGER:
       return `(${sql})::VARCHAR`
     case DuckDBTypeId.BIGINT:
-    case DuckDBTypeId.UBIGINT:
     case DuckDBTypeId.HUGEINT:
+      return wholeNumber(sql, `BETWEEN -${MAX_SAFE} AND ${MAX_SAFE}`, form)
+    case DuckDBTypeId.UBIGINT:
     case DuckDBTypeId.UHUGEINT:
-      // Without quotes all are told alike.
-      if (form === 'bare') return `(${sql})::VARCHAR`
-      return `CASE WHEN (${sql}) BETWEEN -${MAX_SAFE} AND ${MAX_SAFE} THEN (${sql})::VARCHAR ELSE ${told(sql)} END`
+      // Beside a signed number the largest would be cast to what cannot hold it.
+      return wholeNumber(sql, `<= ${MAX_SAFE}::UBIGINT`, form)
     case DuckDBTypeId.FLOAT:
     case DuckDBTypeId.DOUBLE:
       return `CASE WHEN isfinite(${sql}) THEN ${type.typeId === DuckDBTypeId.FLOAT ? floatText(sql) : doubleText(sql)} WHEN isnan(${sql}) THEN ${told("'NaN'")}
@@ -79,6 +79,12 @@ function scalar(type: DuckDBType, sql: string, form: Form): string | null {
     default:
       return time(type, sql, form)
   }
+}
+
+/** Without quotes all are told alike. */
+function wholeNumber(sql: string, isSafe: string, form: Form): string {
+  if (form === 'bare') return `(${sql})::VARCHAR`
+  return `CASE WHEN (${sql}) ${isSafe} THEN (${sql})::VARCHAR ELSE ${inForm(sql, form)} END`
 }
 
 /**
@@ -206,13 +212,16 @@ function list(item: DuckDBType, sql: string, flavour: JsonFlavour, depth: number
   return `'[' || array_to_string(${each}, ',') || ']'`
 }
 
+/** Of members without names, as ROW makes them, an object would keep one. */
 function struct(type: DuckDBStructType, sql: string, flavour: JsonFlavour, depth: number): string {
+  const isNamed = type.entryNames.every((name) => name !== '')
   const members = type.entryNames.map((name, index) => {
     const value = `struct_extract_at(${sql}, ${index + 1})`
-    const comma = index === 0 ? '' : ','
-    return `${quoteText(`${comma}${JSON.stringify(name)}:`)} || ${jsonOrNull(type.entryTypes[index] as DuckDBType, value, flavour, depth)}`
+    const label = `${index === 0 ? '' : ','}${isNamed ? `${JSON.stringify(name)}:` : ''}`
+    return `${quoteText(label)} || ${jsonOrNull(type.entryTypes[index] as DuckDBType, value, flavour, depth)}`
   })
-  return `CASE WHEN (${sql}) IS NOT NULL THEN '{' || ${members.join(' || ')} || '}' END`
+  const [open, close] = isNamed ? ['{', '}'] : ['[', ']']
+  return `CASE WHEN (${sql}) IS NOT NULL THEN '${open}' || ${members.join(' || ')} || '${close}' END`
 }
 
 function map(type: DuckDBMapType, sql: string, flavour: JsonFlavour, depth: number): string {

@@ -17,7 +17,7 @@ export async function openLogins(
     admin: admin === null ? null : { ...admin, database: registry.database },
     shown: { ...(embedded?.tcpAddress ?? registry), database: registry.database },
   })
-  await logins.setSensitive(config.masking.sensitive)
+  await logins.setMasking(config.masking)
   await logins.admitEngine()
   return logins
 }

@@ -67,7 +67,14 @@ async function product(tenant: string, name: string, level: string, versions: re
   for (const [at, classes] of versions.entries()) await version(id, tenant, level, at + 1, classes)
 }
 
-async function version(id: string, tenant: string, level: string, epoch: number, classes: Classes): Promise<void> {
+async function version(
+  id: string,
+  tenant: string,
+  level: string,
+  epoch: number,
+  classes: Classes,
+  masks: Classes | null = null,
+): Promise<void> {
   const columns = Object.entries(classes).map(([column, classification]) => ({ name: column, classification }))
   const masked = columns.filter((column) => column.classification.startsWith('pii.')).map((column) => column.name)
   await pool.query(
@@ -77,9 +84,9 @@ async function version(id: string, tenant: string, level: string, epoch: number,
   )
   const variants = masked.length > 0 ? { clear: '1', masked: '2' } : { clear: '1' }
   await pool.query(
-    `insert into materializations (id, tenant, product_id, epoch, kind, state, version, digest, snapshots, masked_columns, committed_at)
-     values ($1, $2, $3, $4, 'materialize', 'committed', $5, 'd', $6, $7, now())`,
-    [`${id}-${epoch}`, tenant, id, epoch, `${epoch}.0.0`, variants, { clear: [], masked }],
+    `insert into materializations (id, tenant, product_id, epoch, kind, state, version, digest, snapshots, masked_columns, masks, committed_at)
+     values ($1, $2, $3, $4, 'materialize', 'committed', $5, 'd', $6, $7, $8, now())`,
+    [`${id}-${epoch}`, tenant, id, epoch, `${epoch}.0.0`, variants, { clear: [], masked }, masks && { masked: masks }],
   )
 }
 
@@ -199,9 +206,57 @@ describe('a login to the SQL catalog', () => {
     await product('acme', 'wages', 'internal', [{ amount: 'finance' }])
     await pool.query("insert into iceberg_tables values ('lakehouse_acme', 'crm', 'wages', 'file:///x', null, 'TABLE')")
     assert.ok((await visible(login)).includes('lakehouse_acme crm.wages'))
-    await logins.setSensitive(['finance'])
+    await logins.setMasking({ sensitive: ['finance'], strategies: {} })
     assert.ok(!(await visible(login)).includes('lakehouse_acme crm.wages'))
-    await logins.setSensitive([])
+    await logins.setMasking({ sensitive: [], strategies: {} })
+  })
+
+  test('is not told of rows whose masks show more than those of today, then or now', async () => {
+    const login = await logins.issue('acme')
+    const MASKS = ['hash', 'partial', 'redact', 'null', 'omit']
+    const strategies = Object.fromEntries(MASKS.map((mask) => [`pii.by_${mask}`, mask]))
+    await logins.setMasking({ sensitive: [], strategies })
+    const showsNothing = MASKS.slice(2)
+    for (const made of MASKS) {
+      for (const today of MASKS) {
+        const name = `masked_${made}_${today}`
+        await product('acme', name, 'internal', [])
+        await version(`acme-${name}`, 'acme', 'internal', 1, { name: `pii.by_${made}` }, { name: made })
+        await version(`acme-${name}`, 'acme', 'internal', 2, { name: `pii.by_${today}` }, { name: today })
+        await pool.query("update products set current_version = '2.0.0' where id = $1", [`acme-${name}`])
+        const table = `${name}__masked`
+        await pool.query(
+          "insert into iceberg_tables values ('lakehouse_acme', 'crm', $1, 'file:///x', null, 'TABLE')",
+          [table],
+        )
+        const isTold = (await visible(login)).includes(`lakehouse_acme crm.${table}`)
+        const rowsThen = made === today || showsNothing.includes(made)
+        // The rows of today were made under today's class; that of then, whose mask shows less, holds for those of then.
+        assert.equal(isTold, rowsThen, `${made} then, ${today} now`)
+      }
+    }
+    await logins.setMasking({ sensitive: [], strategies: {} })
+  })
+
+  test('is not told of columns whose source was given a class, nor of previews', async () => {
+    const login = await logins.issue('acme')
+    for (const name of ['given', 'staged']) {
+      await product('acme', name, 'internal', [{ city: 'public' }])
+      await pool.query("insert into iceberg_tables values ('lakehouse_acme', 'crm', $1, 'file:///x', null, 'TABLE')", [
+        name,
+      ])
+      assert.ok((await visible(login)).includes(`lakehouse_acme crm.${name}`))
+    }
+    await pool.query(
+      `insert into raised_columns (product_id, tenant, digest, column_name, class, raw_columns, blocks, raised_in, raised_by)
+       values ('acme-given', 'acme', 'd', 'city', 'pii.name', '{}', true, 'p', '{}')`,
+    )
+    await pool.query("update products set preview_of = 'acme-given' where id = 'acme-staged'")
+    const seen = await visible(login)
+    assert.deepEqual(
+      ['given', 'staged'].filter((name) => seen.includes(`lakehouse_acme crm.${name}`)),
+      [],
+    )
   })
 
   test('may do nothing else', async () => {

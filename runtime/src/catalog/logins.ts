@@ -10,7 +10,8 @@ import { toDatabaseError } from '../database/errors.ts'
 import { closeOpenFunctions, dropLogin } from '../database/open-functions.ts'
 import { clientConfig, inTransaction } from '../database/pools.ts'
 import { catalogName } from '../lake/tenant-layout.ts'
-import { change, maybeOne, one } from '../registry/sql.ts'
+import type { MaskingRules } from '../policy/masking.ts'
+import { change, json, maybeOne, one } from '../registry/sql.ts'
 
 export interface CatalogLoginsDeps {
   /** The registry, as the role that owns its tables. */
@@ -56,9 +57,10 @@ export class CatalogLogins {
     this.#deps = deps
   }
 
-  /** Tells the database which classes are masked; once per start. */
-  async setSensitive(classes: readonly string[]): Promise<void> {
-    await change(this.#deps.pool, 'keeping the masked classes', 'update catalog_masking set sensitive = $1', [classes])
+  /** Tells the database which classes are masked, and how; once per start. */
+  async setMasking({ sensitive, strategies }: MaskingRules): Promise<void> {
+    const statement = 'update catalog_masking set sensitive = $1, strategies = $2'
+    await change(this.#deps.pool, 'keeping the masked classes', statement, [sensitive, json(strategies)])
   }
 
   /** Lets the operator's engine read where tables lie, if there is a login for one; once per start. */

@@ -96,5 +96,60 @@ create policy catalog_logins on iceberg_namespace_properties for select using (
 create policy engine_login on iceberg_tables for select using (session_user = 'sluice_lake');
 create policy engine_login on iceberg_namespace_properties for select using (session_user = 'sluice_lake')`,
     },
+    {
+      id: '003_strict_masks',
+      sql: `
+-- How values of a class are masked, as the runtime that started last has it: redact where none is named.
+alter table catalog_masking add column strategies jsonb not null default '{}';
+
+-- Columns of that version that are masked, with each class that hides them: their own, and those that their source was given since.
+create function catalog_masked_classes(product text, version text) returns table (name text, class text)
+language sql stable set search_path = pg_catalog, public as $$
+  select c.name, c.class
+  from public.product_versions v, lateral (
+    select c ->> 'name' as name, c ->> 'classification' as class
+    from jsonb_array_elements(v.normalised #> '{output,columns}') c
+    union
+    select r.column_name, r.class from public.raised_columns r
+    where r.product_id = v.product_id and r.digest = v.digest and r.blocks
+  ) c
+  where v.product_id = $1 and v.version = $2 and (
+    c.class like 'pii.%' or c.class = any ((select sensitive from public.catalog_masking)::text[])
+  )
+$$;
+
+create or replace function catalog_sensitive_columns(product text, version text) returns text[]
+language sql stable set search_path = pg_catalog, public as $$
+  select coalesce(array_agg(distinct c.name), '{}') from public.catalog_masked_classes($1, $2) c
+$$;
+
+-- Of these, the columns of which rows with such masks show more than a class lets anybody see.
+create function catalog_shown_columns(product text, version text, masks jsonb) returns text[]
+language sql stable set search_path = pg_catalog, public as $$
+  select coalesce(array_agg(c.name), '{}')
+  from public.catalog_masked_classes($1, $2) c, public.catalog_masking rules
+  where $3 ->> c.name in ('hash', 'partial') and $3 ->> c.name <> coalesce(rules.strategies ->> c.class, 'redact')
+$$;
+
+create or replace function catalog_is_open(product text, variant text) returns boolean
+language sql stable set search_path = pg_catalog, public as $$
+  select p.classification in ('public', 'internal') and exists (
+    select from public.materializations m where m.product_id = p.id and m.epoch is not null and m.snapshots ? $2
+  ) and not exists (
+    select from public.materializations m
+    left join public.product_versions v on v.product_id = p.id and v.version = m.version
+    where m.product_id = p.id and m.epoch is not null and m.snapshots ? $2 and not (
+      coalesce(v.normalised #>> '{product,classification}', '') in ('public', 'internal')
+      and (public.catalog_sensitive_columns(p.id, m.version) || public.catalog_sensitive_columns(p.id, p.current_version))
+        <@ array(select jsonb_array_elements_text(coalesce(m.masked_columns -> $2, '[]')))
+      and cardinality(public.catalog_shown_columns(p.id, m.version, m.masks -> $2)
+        || public.catalog_shown_columns(p.id, p.current_version, m.masks -> $2)) = 0
+    )
+  )
+  from public.products p
+  where p.id = $1 and p.current_version is not null and p.status <> 'retired' and p.preview_of is null
+$$;
+revoke execute on function catalog_masked_classes(text, text), catalog_shown_columns(text, text, jsonb) from public`,
+    },
   ],
 }

@@ -39,7 +39,7 @@ export const SERVICE_PASSWORD_COMMANDS: Readonly<Record<string, Command>> = {
     flags: {
       team: 'the group whose grants it has',
       clearance:
-        'public, internal, confidential or restricted, to narrow what it reads; default as the group’s members',
+        'public, internal, confidential or restricted, to narrow what it reads without a grant; default as the group’s members',
       days: 'until it expires; default never',
     },
     remote: true,

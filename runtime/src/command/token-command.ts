@@ -14,7 +14,7 @@ export const TOKEN_COMMANDS: Readonly<Record<string, Command>> = {
       tenant: 'the tenant of the bearer',
       group: 'svc-developers or svc-viewers, or others; comma-separated',
       user: 'who it is for',
-      clearance: `one of ${LEVELS.join(', ')}; narrows what is seen`,
+      clearance: `one of ${LEVELS.join(', ')}; narrows what is seen without a grant`,
       email: 'an address in the token',
       ttl: 'how long it is good: 15m, 1h, 12h; default: auth.token_ttl_s, one hour where that is not set',
     },

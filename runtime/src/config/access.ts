@@ -24,7 +24,7 @@ export const Issuer = Type.Object(
         tenant: claimOf('tenant_id', 'the id of the tenant'),
         groups: claimOf('groups', 'the groups, a list'),
         roles: claimOf('roles', 'the roles, a list; admin is looked for'),
-        clearance: claimOf('clearance', 'a level that narrows what its bearer sees'),
+        clearance: claimOf('clearance', 'a level that narrows what its bearer sees without a grant'),
         email: claimOf('email', 'the address, for audit and dashboards'),
       },
       closed,

@@ -58,11 +58,8 @@ export async function* changesSince(
   }
 }
 
-function maySend(
-  { snapshots, maskedColumns }: Materialization,
-  topic: Pick<PlannedTopic, 'variant' | 'plan'>,
-): boolean {
-  return snapshots[topic.plan.variant] !== undefined && !showsTooMuch(maskedColumns, topic)
+function maySend(epoch: Materialization, topic: Pick<PlannedTopic, 'variant' | 'plan'>): boolean {
+  return epoch.snapshots[topic.plan.variant] !== undefined && !showsTooMuch(epoch, topic)
 }
 
 async function stateAt(

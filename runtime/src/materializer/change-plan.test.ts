@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification } from '../policy/classification.ts'
+import type { EpochMasks } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import type { RaisedByDigest } from '../registry/raised-classes.ts'
 import { mayStay, type PlannedTopic, planTopics, showsTooMuch } from './change-plan.ts'
@@ -39,6 +40,12 @@ function planned(
   return planTopics(product, options.level ?? 'internal', manifestsOf(classes), newest, rules, named, byDigest)
 }
 
+/** An epoch of which nobody noted how its columns are masked, or that was masked so. */
+const made = (maskedColumns: Readonly<Record<string, readonly string[]>>, masks: EpochMasks | null = null) => ({
+  maskedColumns,
+  masks,
+})
+
 const seen = (topics: readonly PlannedTopic[]) =>
   topics.map(({ variant, plan, readers }) => [variant, plan.variant, ...readers])
 
@@ -58,7 +65,11 @@ describe('the topics of a product', () => {
     const [members, cleared] = planned({ id: 'public', name: 'public' }, { raised: { name: 'pii.name' } })
     assert.equal(cleared?.variant, 'clear')
     assert.equal(mayStay(before.shape, (members as PlannedTopic).shape), false, 'what was sent is taken out')
-    assert.equal(showsTooMuch({ clear: [] }, members as PlannedTopic), true, 'epochs without the mask are not sent')
+    assert.equal(
+      showsTooMuch(made({ clear: [] }), members as PlannedTopic),
+      true,
+      'epochs without the mask are not sent',
+    )
   })
 
   it('are none in clear where nobody may read them', () => {
@@ -138,15 +149,33 @@ describe('an epoch', () => {
       PlannedTopic,
       PlannedTopic,
     ]
-    assert.equal(showsTooMuch({ clear: [], masked: ['name'] }, masked), true)
-    assert.equal(showsTooMuch({ clear: [], masked: ['name', 'city'] }, masked), false)
-    assert.equal(showsTooMuch({ clear: [], masked: ['name', 'city'] }, clear), false)
+    assert.equal(showsTooMuch(made({ clear: [], masked: ['name'] }), masked), true)
+    assert.equal(showsTooMuch(made({ clear: [], masked: ['name', 'city'] }), masked), false)
+    assert.equal(showsTooMuch(made({ clear: [], masked: ['name', 'city'] }), clear), false)
+  })
+
+  it('is not sent where its mask shows more than that of today, and what was sent is taken out', () => {
+    const changed = { pseudonym: 'pii.identifier', nothing: 'pii.name' }
+    const ofMembers = (name: string, newest: string, raised: Readonly<Record<string, string>> = {}) =>
+      planned({ id: 'public', name }, { newest: { id: 'public', name: newest }, raised })[0] as PlannedTopic
+    const hashed = made({ masked: ['name'] }, { masked: { name: 'hash' } })
+    const redacted = made({ masked: ['name'] }, { masked: { name: 'redact' } })
+    const before = ofMembers(changed.pseudonym, changed.pseudonym)
+    for (const now of [
+      ofMembers(changed.nothing, changed.pseudonym),
+      ofMembers(changed.pseudonym, changed.pseudonym, { name: changed.nothing }),
+    ]) {
+      assert.equal(mayStay(before.shape, now.shape), false)
+      assert.deepEqual([showsTooMuch(hashed, now), showsTooMuch(redacted, now)], [true, false])
+    }
+    const opened = ofMembers(changed.pseudonym, changed.nothing)
+    assert.deepEqual([showsTooMuch(hashed, opened), showsTooMuch(redacted, opened)], [true, false])
   })
 
   it('is not sent to members in clear where its own version hides something', () => {
     const [ofMembers] = planned({ id: 'public', email: 'public' }) as [PlannedTopic]
     assert.equal(ofMembers.plan.variant, 'clear')
-    assert.equal(showsTooMuch({ clear: [], masked: ['email'] }, ofMembers), true)
-    assert.equal(showsTooMuch({ clear: [] }, ofMembers), false)
+    assert.equal(showsTooMuch(made({ clear: [], masked: ['email'] }), ofMembers), true)
+    assert.equal(showsTooMuch(made({ clear: [] }), ofMembers), false)
   })
 })

@@ -4,7 +4,8 @@ import { type ChangeVariant, changeTopic } from '../events/change-message.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification } from '../policy/classification.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
-import { isSensitive, type MaskingRules } from '../policy/masking.ts'
+import { isAsStrict, type MaskedEpoch, madeMasks, missingMasks } from '../policy/made-masks.ts'
+import { isSensitive, type MaskingRules, strategyFor } from '../policy/masking.ts'
 import { withRaised } from '../policy/raised.ts'
 import type { TopicShape } from '../registry/change-topics.ts'
 import type { Product } from '../registry/products.ts'
@@ -37,7 +38,7 @@ export function planTopics(
   raised: RaisedByDigest = new Map(),
 ): readonly PlannedTopic[] {
   const hiddenBy = (version: ManifestSet | null): Columns =>
-    version === null ? [] : onceEach(withRaised(version.output.columns, raised.get(version.digest), rules))
+    version === null ? [] : onceEach(withRaised(version.output.columns, raised.get(version.digest), rules), rules)
   const columns = stillHidden(hiddenBy(version), hiddenBy(ofNewest), rules)
   const plans = planVariants({ ...version.output, columns }, [], rules)
   const clear = plans.find((plan) => plan.variant === 'clear') as VariantPlan
@@ -62,16 +63,27 @@ export function planTopics(
 
 type Columns = ManifestSet['output']['columns']
 
-/** Topics show a column or mask it: one class that hides it is as good as all. */
-function onceEach(columns: Columns): Columns {
-  return columns.filter(({ name }, index) => columns.findIndex((other) => other.name === name) === index)
+/** Topics show a column in one way: of several classes that hide it, as the one that shows least. */
+function onceEach(columns: Columns, rules: MaskingRules): Columns {
+  return [...Map.groupBy(columns, ({ name }) => name).values()].map((classes) => {
+    const strategies = classes.map((column) => ({ strategy: strategyFor(column, rules) }))
+    const strictest = strategies.findIndex(({ strategy }) => strategies.every((other) => isAsStrict(strategy, other)))
+    return classes[Math.max(strictest, 0)] as Columns[number]
+  })
 }
 
-/** Today's columns, each with the class of then where that is masked: rows of then show its mask, and may show no more. */
+/**
+ * Today's columns, each with the class of then where that is masked: rows of then show its mask, and may show no more. Where they
+ * may show less by now, the class is today's.
+ */
 function stillHidden(today: Columns, then: Columns, rules: MaskingRules): Columns {
   return today.map((column) => {
-    const before = then.find(({ name }) => name === column.name)?.classification
-    return before !== undefined && isSensitive(before, rules) ? { ...column, classification: before } : column
+    const before = then.find(({ name }) => name === column.name)
+    if (before === undefined || !isSensitive(before.classification, rules)) return column
+    const isHidden = isSensitive(column.classification, rules)
+    const made = strategyFor(before, rules)
+    if (isHidden && !isAsStrict(made, { strategy: strategyFor(column, rules) })) return column
+    return { ...column, classification: before.classification }
   })
 }
 
@@ -99,13 +111,11 @@ export function mayStay(sent: TopicShape | null, now: TopicShape): boolean {
  * Masked columns that an epoch's rows would show: it is not sent, and the next one is waited for. Of what members see,
  * those count too that the epoch's own version masks, whichever version the topic is planned for.
  */
-export function showsTooMuch(
-  maskedColumns: Readonly<Record<string, readonly string[]>>,
-  { variant, plan }: Pick<PlannedTopic, 'variant' | 'plan'>,
-): boolean {
-  const masked = maskedColumns[plan.variant] ?? []
-  const ofItsVersion = variant === 'masked' ? (maskedColumns[FULL_MASK] ?? []) : []
-  return [...plan.masks.map(({ column }) => column), ...ofItsVersion].some((column) => !masked.includes(column))
+export function showsTooMuch(epoch: MaskedEpoch, { variant, plan }: Pick<PlannedTopic, 'variant' | 'plan'>): boolean {
+  const masked = epoch.maskedColumns[plan.variant] ?? []
+  const ofItsVersion = variant === 'masked' ? (epoch.maskedColumns[FULL_MASK] ?? []) : []
+  if (ofItsVersion.some((column) => !masked.includes(column))) return true
+  return missingMasks(plan.masks, madeMasks(epoch, plan.variant)).length > 0
 }
 
 /** The variant of an epoch in which all is masked that its version masks; there is none where that is nothing. */

@@ -6,7 +6,7 @@ import type { Lake, StagedCommit } from '@sluice/iceberg'
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
+import { type EpochMasks, findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Pause, type Product, setPause } from '../registry/products.ts'
 import { lakeTable } from './variants.ts'
 
@@ -20,6 +20,8 @@ export interface EpochNote {
   readonly digest: string
   readonly snapshots: Readonly<Record<string, string>>
   readonly masked_columns: Readonly<Record<string, readonly string[]>>
+  /** As an epoch keeps them; notes of earlier releases have none. */
+  readonly masks?: EpochMasks | null
   readonly inputs: Readonly<Record<string, unknown>>
   /** Where each table of the product was after it: the address of its metadata. */
   readonly tables: Readonly<Record<string, string>>
@@ -46,13 +48,22 @@ export async function noteEpoch(
   commits: readonly Pick<StagedCommit, 'ref' | 'to'>[],
   { lake, logger }: EpochNoteDeps,
 ): Promise<void> {
-  const { epoch, committedAt, version, digest, snapshots, maskedColumns, inputs } = materialization
+  const { epoch, committedAt, version, digest, snapshots, maskedColumns, masks, inputs } = materialization
   try {
     const moved = Object.fromEntries(commits.map(({ ref, to }) => [ref.table, to]))
     const tables = { ...(await readNote(product, lake))?.tables, ...moved }
     const committed_at = committedAt.toISOString()
     const marks = { product: product.id, epoch: epoch as number, committed_at }
-    const note: EpochNote = { ...marks, version, digest, snapshots, masked_columns: maskedColumns, inputs, tables }
+    const note: EpochNote = {
+      ...marks,
+      version,
+      digest,
+      snapshots,
+      masked_columns: maskedColumns,
+      masks,
+      inputs,
+      tables,
+    }
     await writeNote(product, note, lake)
   } catch (error) {
     logger.warn('the lake could not note the newest epoch of a product', {
@@ -115,11 +126,11 @@ export async function forgetUnknownEpoch(product: Product, deps: EpochNoteDeps):
     else await deps.lake.forgetNewest({ ...own, table })
   }
   if (newest === null) return deps.lake.forgetNewest(own)
-  const { epoch, committedAt, version, digest, snapshots, maskedColumns, inputs } = newest
+  const { epoch, committedAt, version, digest, snapshots, maskedColumns, masks, inputs } = newest
   const marks = { product: product.id, epoch: epoch as number, committed_at: committedAt.toISOString() }
   await writeNote(
     product,
-    { ...marks, version, digest, snapshots, masked_columns: maskedColumns, inputs, tables },
+    { ...marks, version, digest, snapshots, masked_columns: maskedColumns, masks, inputs, tables },
     deps.lake,
   )
 }

@@ -1,4 +1,5 @@
 /** How the inputs of a product lie in the lake. */
+
 import type { Lake, Scan, TableRef, TableState } from '@sluice/iceberg'
 import { SluiceError, type Variant } from '@sluice/sdk'
 import type pg from 'pg'
@@ -8,6 +9,8 @@ import { SANDBOX } from '../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, productOfInput, qualified, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { usedOf } from '../manifest/used-columns.ts'
+import { madeMasks, missingMasks } from '../policy/made-masks.ts'
+import type { ColumnMask } from '../policy/masking.ts'
 import { unsettledTables } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../registry/connections.ts'
@@ -55,6 +58,8 @@ export interface UpstreamAccess {
   readonly variant: Variant
   /** Columns that have to be masked in it. */
   readonly hidden: readonly string[]
+  /** How, where it is for who reads it. Absent: in any way. */
+  readonly masks?: readonly ColumnMask[]
   /** Those that it had when the version was judged: what came to it since then is not there. Null: whichever it has. */
   readonly columns: readonly string[] | null
 }
@@ -180,13 +185,14 @@ function notIngested({ name, connection, table }: Input): SluiceError {
   })
 }
 
-/** Whether the epoch has that variant, and has made nothing of it in clear that is to be hidden. */
+/** Whether the epoch has that variant, and shows no more in it of what is to be hidden than the reader's masks do. */
 export function hasForReader(
-  { maskedColumns }: Pick<Materialization, 'maskedColumns'>,
-  { variant, hidden }: Pick<UpstreamAccess, 'variant' | 'hidden'>,
+  epoch: Pick<Materialization, 'maskedColumns' | 'masks'>,
+  { variant, hidden, masks = [] }: Pick<UpstreamAccess, 'variant' | 'hidden' | 'masks'>,
 ): boolean {
-  const masked = maskedColumns[variant]
-  return masked !== undefined && hidden.every((column) => masked.includes(column))
+  const masked = epoch.maskedColumns[variant]
+  if (masked === undefined || !hidden.every((column) => masked.includes(column))) return false
+  return missingMasks(masks, madeMasks(epoch, variant)).length === 0
 }
 
 function upstreamState(

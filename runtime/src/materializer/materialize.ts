@@ -1,10 +1,12 @@
 /** One materialization of one product: prepare, commit in one transaction, then bring every store up to date. */
+
 import type { EngineLimits, StorageRoom } from '@sluice/engine'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { takesAnyShape } from '../manifest/schema-contract.ts'
+import { epochMasks } from '../policy/made-masks.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
 import type { Learned } from '../quality/teaching.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
@@ -285,6 +287,7 @@ function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: read
     maskedColumns: Object.fromEntries(
       deployed.variants.map((plan) => [plan.variant, plan.masks.map((mask) => mask.column)]),
     ),
+    masks: epochMasks(deployed.variants),
     inputs: Object.fromEntries(
       inputs.map(({ input, state, moment, readAt, restsOn = {}, upstream }) => {
         const made = upstream && { product_id: upstream.productId, epoch: upstream.epoch }

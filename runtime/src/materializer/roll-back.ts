@@ -3,12 +3,14 @@
  * The rows in clear are the old snapshot itself; twins are made from it anew, by the masks of today. What it brought
  * back stays until the product is resumed or deployed: the next sync would undo it otherwise.
  */
+
 import { planRestore, type StagedCommit, type TableState } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { keepSchedule, type WantedSchedule } from '../jobs/set-schedule.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
+import { epochMasks } from '../policy/made-masks.ts'
 import { finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
@@ -235,6 +237,7 @@ async function commitEpoch(
     maskedColumns: Object.fromEntries(
       deployed.variants.map((plan) => [plan.variant, plan.masks.map((mask) => mask.column)]),
     ),
+    masks: epochMasks(deployed.variants),
     inputs: old.inputs,
     counts: old.counts,
     quality: old.quality,

@@ -1,5 +1,6 @@
 /** What the Iceberg catalog asks of many products, or of many epochs, at once. */
 import type { Level } from '../flow.ts'
+import type { Materialization } from './materializations.ts'
 import { many, type Queryable } from './sql.ts'
 
 export interface ListedProduct {
@@ -31,10 +32,8 @@ export function listedProducts(db: Queryable, tenant: string, domain: string | n
   )
 }
 
-export interface VariantEpoch {
-  readonly version: string
+export interface VariantEpoch extends Pick<Materialization, 'version' | 'maskedColumns' | 'masks'> {
   readonly snapshotId: string
-  readonly maskedColumns: readonly string[]
 }
 
 /** The epochs of one variant that made the snapshots. */
@@ -47,7 +46,7 @@ export function epochsOfVariant(
   return many<VariantEpoch>(
     db,
     'reading epochs',
-    `select version, snapshots ->> $2 as "snapshotId", coalesce(masked_columns -> $2, '[]') as "maskedColumns"
+    `select version, snapshots ->> $2 as "snapshotId", masked_columns as "maskedColumns", masks
      from materializations where product_id = $1 and epoch is not null and snapshots ->> $2 = any($3)`,
     [productId, variant, snapshotIds],
   )

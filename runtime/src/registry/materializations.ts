@@ -1,4 +1,5 @@
 /** One row for every epoch of a product, and for every attempt that its quality checks kept from becoming one. */
+import type { MaskStrategy } from '../config.ts'
 import { readAtOf } from './data-ages.ts'
 import { checkFence } from './fences.ts'
 import { newId } from './ids.ts'
@@ -6,6 +7,9 @@ import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts
 import { noteReadAt } from './read-ats.ts'
 import { wakeFollowers } from './schedule-follows.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+
+/** How columns are masked, by variant and column. */
+export type EpochMasks = Readonly<Record<string, Readonly<Record<string, MaskStrategy>>>>
 
 export interface Materialization {
   readonly id: string
@@ -21,6 +25,8 @@ export interface Materialization {
   /** The lake's snapshot id by variant, as text: it has 63 bits. */
   readonly snapshots: Readonly<Record<string, string>>
   readonly maskedColumns: Readonly<Record<string, readonly string[]>>
+  /** How each of them is masked, by variant and column; null of epochs that were made before it was noted. */
+  readonly masks: EpochMasks | null
   /** By input alias: what was read, for the next incremental run and for a rollback. */
   readonly inputs: Readonly<Record<string, unknown>>
   /** `rows`, `quarantined`, and under `lost.<column>` the values that its cast took something from. */
@@ -33,7 +39,7 @@ export interface Materialization {
 }
 
 const COLUMNS = `id, tenant, product_id as "productId", epoch, kind, state, run_id as "runId", version, digest,
-  snapshots, masked_columns as "maskedColumns", inputs, counts, quality, quality_score as "qualityScore",
+  snapshots, masked_columns as "maskedColumns", masks, inputs, counts, quality, quality_score as "qualityScore",
   committed_at as "committedAt"`
 
 export interface NewMaterialization {
@@ -44,6 +50,7 @@ export interface NewMaterialization {
   readonly version: string
   readonly digest: string
   readonly maskedColumns: Readonly<Record<string, readonly string[]>>
+  readonly masks?: EpochMasks | null
   readonly inputs: Readonly<Record<string, unknown>>
   readonly counts: Readonly<Record<string, number>>
   readonly quality: unknown
@@ -104,7 +111,7 @@ export function recordEpoch(
 
 type AdoptedEpoch = Pick<
   Materialization,
-  'committedAt' | 'version' | 'digest' | 'snapshots' | 'maskedColumns' | 'inputs'
+  'committedAt' | 'version' | 'digest' | 'snapshots' | 'maskedColumns' | 'masks' | 'inputs'
 > & { readonly epoch: number }
 
 /** Records an epoch that the lake has and the registry has not. Results of its checks are not known any more. */
@@ -188,8 +195,8 @@ function insert(
     db,
     'recording the materialization',
     `insert into materializations (id, tenant, product_id, epoch, kind, state, run_id, version, digest, snapshots,
-       masked_columns, inputs, counts, quality, quality_score, committed_at, restored_epoch)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce($16, clock_timestamp()), $17)
+       masked_columns, inputs, counts, quality, quality_score, committed_at, restored_epoch, masks)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce($16, clock_timestamp()), $17, $18)
      returning ${COLUMNS}`,
     [
       newId('mat'),
@@ -209,6 +216,7 @@ function insert(
       row.qualityScore,
       committedAt,
       row.restoredEpoch ?? null,
+      json(row.masks ?? null),
     ],
   )
 }

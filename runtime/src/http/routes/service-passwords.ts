@@ -52,7 +52,8 @@ const password = {
   name: Type.String(),
   group: Type.String(),
   clearance: Type.Union([Clearance, Type.Null()], {
-    description: 'As the claim of a token: it narrows, and stands for no grant. Null: nothing is narrowed.',
+    description:
+      'As the claim of a token: it narrows what is read without a grant, and stands for none; what its group is granted it reads. Null: nothing is narrowed.',
   }),
   created_by: Type.String(),
   created_at: Type.String({ format: 'date-time' }),

@@ -2,6 +2,7 @@
  * The Iceberg catalog for readers. Files bypass every mask that is applied later, so that a reader is given the variant
  * of its own clearance under the product's name, and of its history the snapshots that today's policy shows it.
  */
+
 import { inSnapshot, lakeDamage, type TableState, type VisibleMetadata, visibleMetadata } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
@@ -9,6 +10,7 @@ import { SANDBOX } from '../../lake/tenant-layout.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { lakeTable } from '../../materializer/variants.ts'
 import { decideRead, personOf, stricter } from '../../policy/classification.ts'
+import { madeMasks, missingMasks, NO_MASKS } from '../../policy/made-masks.ts'
 import { masksFor } from '../../policy/masking.ts'
 import { epochsOfVariant, listedProducts } from '../../registry/catalog-products.ts'
 import { productGrantsOf } from '../../registry/grants.ts'
@@ -111,7 +113,7 @@ export async function loadTable(
   const access = accessTo(product, call.principal, platform.rules, (variant) => product.variants.has(variant))
   if (product.variants.size === 0) throw tableNotMade(product)
   const served = product.variants.get(access.variant)
-  refuseStaleMask(access.masks, served?.maskedColumns ?? [])
+  refuseStaleMask(access.masks, served?.masks ?? NO_MASKS)
   const ref = lakeTable(call.tenant, namespace, table, access.variant)
   if (served === undefined) throw tableNotFound()
   const state = await platform.lake.load(ref, { signal: call.signal }).catch((error: unknown) => {
@@ -120,7 +122,7 @@ export async function loadTable(
   if (state === null) throw lakeDamage('lake_pointer_missing', ref, { path: null, snapshotId: served.snapshotId })
   const visible = await visibleTo(platform, call, product, access, state)
   // The newest snapshot was made under a stricter policy than any that this reader passes.
-  if (visible.metadata['current-snapshot-id'] === -1) refuseStaleMask(access.masks, [])
+  if (visible.metadata['current-snapshot-id'] === -1) refuseStaleMask(access.masks, NO_MASKS)
   if (access.audit) {
     await audited(platform.pool, call, call.tenant, 'read.iceberg', { type: 'product', id: product.id })
   }
@@ -176,23 +178,25 @@ export async function visibleTo(
   const epochs = await epochsOfVariant(platform.pool, product.id, access.variant, listed)
   const policies = new Map<string, Awaited<ReturnType<typeof policyOf>>>()
   const seen = new Map<string, boolean>()
-  for (const { version, snapshotId, maskedColumns } of epochs) {
+  for (const { version, snapshotId, ...epoch } of epochs) {
     const policy = policies.get(version) ?? (await policyOf(platform, call, product, version))
     policies.set(version, policy)
-    seen.set(snapshotId, policy.allowed && policy.masked.every((column) => maskedColumns.includes(column)))
+    const made = madeMasks(epoch, access.variant, policy.columns, platform.rules)
+    seen.set(snapshotId, policy.allowed && missingMasks(policy.masks, made).length === 0)
   }
   return visibleMetadata(metadata, seen)
 }
 
 async function policyOf(platform: CatalogDeps, call: TenantCall, product: ServedProduct, version: string) {
   const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
-  if (then === undefined) return { allowed: false, masked: [] }
+  if (then === undefined) return { allowed: false, masks: [] }
   const both = asMadeBy(product, then, platform.rules)
   const classification = stricter(both.classification, both.snapshotClassification)
   const decision = decideRead(call.principal, { ...product, classification }, product.grants)
-  if (!decision.allowed) return { allowed: false, masked: [] }
+  if (!decision.allowed) return { allowed: false, masks: [] }
   return {
     allowed: true,
-    masked: masksFor(both.columns, decision.clearClasses, platform.rules).map((mask) => mask.column),
+    masks: masksFor(both.columns, decision.clearClasses, platform.rules),
+    columns: then.output.columns,
   }
 }

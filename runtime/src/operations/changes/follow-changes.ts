@@ -3,6 +3,7 @@
  * Policy is decided anew at each epoch, and every second within one; where the reader is to be shown other columns, or in
  * another way, he is told to begin anew, and so he is where the lake has not kept what he saw last.
  */
+
 import { createHash } from 'node:crypto'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { toDatabaseError } from '../../database/errors.ts'
@@ -11,6 +12,7 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { type LakeState, stateOfScan } from '../../materializer/lake-state.ts'
 import { comparable } from '../../materializer/store-sync.ts'
 import { lakeTable } from '../../materializer/variants.ts'
+import { madeMasks, NO_MASKS } from '../../policy/made-masks.ts'
 import { epochsFrom, findEpoch, latestEpoch, type Materialization } from '../../registry/materializations.ts'
 import { findVersion } from '../../registry/versions.ts'
 import { audited } from '../platform.ts'
@@ -289,10 +291,11 @@ export class Follower {
     const { lake } = this.#platform
     const { tenant } = this.#call
     const { domain, name } = this.#product
-    const access = await this.#access(epoch)
+    const { access, columns } = await this.#access(epoch)
     const snapshotId = epoch.snapshots[access.variant]
     const masked = epoch.maskedColumns[access.variant] ?? []
-    refuseStaleMask(access.masks, snapshotId === undefined ? [] : masked)
+    const made = madeMasks(epoch, access.variant, columns, this.#platform.rules)
+    refuseStaleMask(access.masks, snapshotId === undefined ? NO_MASKS : made)
     if (snapshotId === undefined) return null
     const ref = lakeTable(tenant, domain, name, access.variant)
     const state = await lake
@@ -314,10 +317,11 @@ export class Follower {
     const { served, rules, pool } = this.#platform
     const product = await served.find(this.#call.tenant, this.#product.id)
     const { principal } = this.#call
-    if (epoch === null) return accessTo(product, principal, rules, () => true)
+    if (epoch === null) return { access: accessTo(product, principal, rules, () => true) }
     const version = await findVersion<ManifestSet>(pool, product.id, epoch.version)
     const made = version === null ? product : asMadeBy(product, version.normalised, rules)
-    return accessTo(made, principal, rules, (variant) => variant in epoch.snapshots)
+    const access = accessTo(made, principal, rules, (variant) => variant in epoch.snapshots)
+    return { access, columns: version?.normalised.output.columns }
   }
 }
 

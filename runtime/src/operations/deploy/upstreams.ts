@@ -69,7 +69,8 @@ async function upstreamNamed(
   }
   const former = await formerlyHidden(platform, served)
   const columns = plan.schema.columns.map((column) => column.name)
-  const read = { productId: product.id, variant: plan.variant, hidden: [...hidden, ...former], columns }
+  const { masks } = access
+  const read = { productId: product.id, variant: plan.variant, hidden: [...hidden, ...former], masks, columns }
   const expectations = version.normalised.quality.downstreamExpectations ?? 'warn'
   return { product, served, plan, access: read, expectations }
 }

@@ -1,7 +1,9 @@
 /** Whether an export may still be given: each table that it was read from is judged as it would be read now. */
+
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { madeMasks } from '../../policy/made-masks.ts'
 import { findConnection } from '../../registry/connections.ts'
 import type { Export, ExportedTable } from '../../registry/exports.ts'
 import { findEpoch } from '../../registry/materializations.ts'
@@ -63,7 +65,11 @@ async function mayRead(
         const then = asMadeBy(product, made.normalised, rules)
         // Of the rows in the file: whoever would be given others today is not given these unless they hide as much.
         const { masks } = accessTo(then, principal, rules, () => true)
-        refuseStaleMask(masks, table.maskedColumns)
+        const { maskedColumns, variant, epoch } = table
+        const kept = (await findEpoch(pool, product.id, epoch))?.masks ?? null
+        const columns = made.normalised.output.columns
+        const ofRows = { maskedColumns: { [variant]: maskedColumns }, masks: kept }
+        refuseStaleMask(masks, madeMasks(ofRows, variant, columns, rules))
       })
   }
 }

@@ -12,8 +12,8 @@ function unmasking(user: string, issuer: string): ProductGrant {
 
 function productWith(grants: readonly ProductGrant[]): ServedProduct {
   const targets = new Map([
-    ['clear', { maskedColumns: [] }],
-    ['masked', { maskedColumns: ['email'] }],
+    ['clear', { masks: new Map() }],
+    ['masked', { masks: new Map([['email', 'redact']]) }],
   ])
   return {
     tenant: 'acme',

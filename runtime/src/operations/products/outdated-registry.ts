@@ -63,6 +63,7 @@ async function follow(tx: Transaction, { lake, pool }: ProductsDeps, product: Pr
     digest: note.digest,
     snapshots: note.snapshots,
     maskedColumns: note.masked_columns,
+    masks: note.masks ?? null,
     inputs: note.inputs,
   })
   await updateProduct(tx, tenant, product.id, { currentVersion: note.version })

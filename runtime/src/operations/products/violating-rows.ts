@@ -1,7 +1,8 @@
 /** Rows that checks found bad, as the reader of the product would see them; and what checks had to say in a run. */
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
-import { masksFor, variantName } from '../../policy/masking.ts'
+import { type MadeMasks, madeMasks, missingMasks, NO_MASKS } from '../../policy/made-masks.ts'
+import { type ColumnMask, masksFor, variantName } from '../../policy/masking.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import { findMaterialization, type Materialization, materializationsOfRun } from '../../registry/materializations.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
@@ -40,7 +41,8 @@ export async function visibleRows(
   const variant = [nameFor(sight.clear), nameFor(new Set())].find((name) => kept.variants.includes(name))
   const found = variant === undefined ? [] : await kept.of(variant)
   const masks = masksFor([...sight.columns, ...columns], sight.clear, sight.rules)
-  const hidden = new Set(masks.map(({ column }) => column.toLowerCase()))
+  const rowMasks = madeMasks(made, variant ?? '', then.normalised.output.columns, platform.rules)
+  const open = (name: string, isMasked: boolean) => isOpen(name, masks, isMasked ? rowMasks : NO_MASKS)
   return (materialization) => {
     const { id, epoch, version, quality } = materialization
     // What a version before kept from being published may have had other classes.
@@ -50,16 +52,25 @@ export async function visibleRows(
       const result = checks.find(({ name }) => name === check)
       return result !== undefined && seesCheck(sight, result) && (!ofSource || sight.clear === 'all')
     })
-    return new Map(seen.map((rows) => [rows.check, withoutHidden(rows, hidden)]))
+    return new Map(seen.map((rows) => [rows.check, withoutHidden(rows, open)]))
   }
 }
 
-function withoutHidden({ columns, masked, rows }: ViolatingRows, hidden: ReadonlySet<string>): ShownRows {
-  const isOpen = columns.map((name) => masked.includes(name) || !hidden.has(name.toLowerCase()))
+/** Of a column that is to be masked: whether its values are masks which show no more. */
+function isOpen(name: string, masks: readonly ColumnMask[], made: MadeMasks): boolean {
+  const own = masks.filter(({ column }) => column.toLowerCase() === name.toLowerCase())
+  return missingMasks(own, made).length === 0
+}
+
+function withoutHidden(
+  { columns, masked, rows }: ViolatingRows,
+  open: (name: string, isMasked: boolean) => boolean,
+): ShownRows {
+  const isShown = columns.map((name) => open(name, masked.includes(name)))
   return {
     columns,
-    masked: columns.filter((name, index) => masked.includes(name) || !isOpen[index]),
-    rows: rows.map((row) => row.map((value, index) => (isOpen[index] ? value : null))),
+    masked: columns.filter((name, index) => masked.includes(name) || !isShown[index]),
+    rows: rows.map((row) => row.map((value, index) => (isShown[index] ? value : null))),
   }
 }
 

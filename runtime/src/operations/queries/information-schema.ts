@@ -11,10 +11,11 @@ import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import { rawDomain, rawTable } from '../../materializer/inputs.ts'
 import { lakeTable } from '../../materializer/variants.ts'
+import { missingMasks } from '../../policy/made-masks.ts'
 import { everyConnection, isOfSource } from '../../registry/connections.ts'
 import { deployedProducts } from '../../registry/products.ts'
 import { rawReader } from '../rights/raw-rights.ts'
-import { accessOrNull, notMaterialized, type ReadAccess } from '../served/served-product.ts'
+import { accessOrNull, notMaterialized } from '../served/served-product.ts'
 import { readsSandbox, type StatementCall } from './asked-query.ts'
 import type { QueriesDeps } from './deps.ts'
 import type { ShownTables } from './shown-tables.ts'
@@ -74,15 +75,12 @@ async function products(platform: QueriesDeps, call: StatementCall): Promise<rea
     const access = accessOrNull(product, call.principal, platform.rules)
     const served = access === null ? undefined : product.variants.get(access.variant)
     // Of what is still being masked anew, nobody reads anything.
-    if (access === null || served === undefined || !isMasked(access, served.maskedColumns)) return null
+    if (access === null || served === undefined || missingMasks(access.masks, served.masks).length > 0) return null
     const ref = lakeTable(call.tenant, product.domain, product.name, access.variant)
     const { columns } = await snapshotOf(platform, call, ref, served.snapshotId)
     return { schema: product.domain, table: product.name, columns, masked: served.maskedColumns }
   })
 }
-
-const isMasked = ({ masks }: ReadAccess, maskedColumns: readonly string[]): boolean =>
-  masks.every(({ column }) => maskedColumns.includes(column))
 
 async function sandbox(platform: QueriesDeps, call: StatementCall): Promise<readonly Described[]> {
   if (!readsSandbox(call.principal)) return []

@@ -1,4 +1,5 @@
 /** The tables that a statement may refer to and its author may read: products, their pasts and what checks put aside, raw tables, the sandbox. */
+
 import { foldName, quoteName } from '@sluice/engine'
 import { engineTable, type TableRef } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
@@ -8,6 +9,7 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { connectionOf, rawDomain, rawTable } from '../../materializer/inputs.ts'
 import { columnsWithoutValues, READ_AT } from '../../materializer/raw-summary.ts'
 import { lakeTable, QUARANTINE } from '../../materializer/variants.ts'
+import { type MadeMasks, madeMasks, missingMasks } from '../../policy/made-masks.ts'
 import { connectionsNamed, isOfSource } from '../../registry/connections.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
 import {
@@ -106,11 +108,11 @@ async function productTable(
     asOf === undefined ? newestTable(platform, call, product, access) : await pastTable(platform, call, product, asOf)
   if (own === null) return null
   const { snapshotId, maskedColumns } = own
-  refuseStaleMask(own.access.masks, maskedColumns)
+  refuseStaleMask(own.access.masks, own.masks)
   if (own.access.audit && !access.audit) await recordRead(platform, call, product, looking)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
   const named = [product.domain, product.name]
-  const isStillReadable = () => isPermitted(async () => refuseStaleMask((await own.accessNow()).masks, maskedColumns))
+  const isStillReadable = () => isPermitted(async () => refuseStaleMask((await own.accessNow()).masks, own.masks))
   const seen = await visibleTable(platform, call, ref, named, { snapshotId, maskedColumns, isStillReadable })
   const origin = { type: 'product', productId: product.id, variant: own.access.variant } as const
   const table = { ...seen, made: own.made, rests: own.rests, origin }
@@ -125,6 +127,7 @@ interface OwnTable {
   accessNow(): Promise<ReadAccess>
   readonly snapshotId: string
   readonly maskedColumns: readonly string[]
+  readonly masks: MadeMasks
   readonly made: NonNullable<Visible['made']>
   readonly rests: Rests | null
 }
@@ -138,12 +141,12 @@ function newestTable(
   const served = product.variants.get(access.variant)
   if (served === undefined) refuseUnmade(product, access)
   if (served === undefined) return null
-  const { snapshotId, maskedColumns, epoch, readAt, rests } = served
+  const { snapshotId, maskedColumns, masks, epoch, readAt, rests } = served
   const accessNow = async () => {
     const now = await platform.served.find(call.tenant, product.id)
     return accessTo(now, call.principal, platform.rules, (variant) => now.variants.has(variant))
   }
-  return { access, accessNow, snapshotId, maskedColumns, made: { epoch, readAt }, rests }
+  return { access, accessNow, snapshotId, maskedColumns, masks, made: { epoch, readAt }, rests }
 }
 
 /** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
@@ -157,13 +160,15 @@ async function pastTable(
   if (epoch === null) return null
   const under = (of: ServedProduct) =>
     accessUnder(platform, call, of, epoch.version, (variant) => variant in epoch.snapshots)
-  const access = await under(product)
-  const accessNow = async () => under(await platform.served.find(call.tenant, product.id))
+  const { access, columns } = await under(product)
+  const accessNow = async () => (await under(await platform.served.find(call.tenant, product.id))).access
   const snapshotId = epoch.snapshots[access.variant]
-  if (snapshotId === undefined) throw stalePast()
+  const masks = madeMasks(epoch, access.variant, columns, platform.rules)
+  if (snapshotId === undefined || missingMasks(access.masks, masks).length > 0) throw stalePast()
   const made = { epoch: epoch.epoch as number, readAt: readAtOf(epoch).toISOString() }
   const rests = restsOf(ownName(product.domain, product.name), epoch)
-  return { access, accessNow, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [], made, rests }
+  const maskedColumns = epoch.maskedColumns[access.variant] ?? []
+  return { access, accessNow, snapshotId, maskedColumns, masks, made, rests }
 }
 
 /** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */
@@ -173,10 +178,11 @@ async function accessUnder(
   product: ServedProduct,
   version: string,
   available: (variant: string) => boolean,
-): Promise<ReadAccess> {
+): Promise<{ readonly access: ReadAccess; readonly columns: ManifestSet['output']['columns'] }> {
   const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
   if (then === undefined) throw noSuchPast()
-  return accessTo(asMadeBy(product, then, platform.rules), call.principal, platform.rules, available)
+  const access = accessTo(asMadeBy(product, then, platform.rules), call.principal, platform.rules, available)
+  return { access, columns: then.output.columns }
 }
 
 /** Pasts that the statement itself names, each a relation beside the product's own. */
@@ -224,8 +230,11 @@ async function quarantineTable(
   const epoch = await findEpoch(platform.pool, product.id, Number(summary['sluice.epoch']))
   const kept = (epoch?.quality ?? null) as KeptQuality | null
   if (kept === null || !seesAside(await sightOf(platform, call, product.id), kept)) return null
-  const masks = await masksUnder(platform, call, product, summary['sluice.version'])
-  if (masks === null || ![...access.masks, ...masks].every((mask) => masked.includes(mask.column))) return null
+  const under = await masksUnder(platform, call, product, summary['sluice.version'])
+  if (under === null) return null
+  const ofRows = { maskedColumns: { [access.variant]: masked }, masks: epoch?.masks ?? null }
+  const made = madeMasks(ofRows, access.variant, under.columns, platform.rules)
+  if (missingMasks([...access.masks, ...under.access.masks], made).length > 0) return null
   const rests = epoch === null ? null : restsOf(ownName(product.domain, product.name), epoch)
   const seen = { snapshotId: table.snapshotId, maskedColumns: masked, rests }
   return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], seen)
@@ -240,7 +249,7 @@ async function masksUnder(
 ) {
   if (version === undefined) return null
   try {
-    return (await accessUnder(platform, call, product, version, () => true)).masks
+    return await accessUnder(platform, call, product, version, () => true)
   } catch (error) {
     if (error instanceof SluiceError && ['PERMISSION', 'INVALID_DATA'].includes(error.kind)) return null
     throw error

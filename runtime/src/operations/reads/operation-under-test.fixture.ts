@@ -36,6 +36,7 @@ export function servedBy(
         store,
         target,
         maskedColumns,
+        masks: new Map(maskedColumns.map((column) => [column, null])),
         version: '1.0.0',
         madeBy: { product: { classification: 'internal' }, output: { ...target.schema, columns: [] } },
         epoch,
@@ -56,11 +57,12 @@ export function servedBy(
       [type, { type, targets, isServed: true, rebuilding: new Set(), coming: new Set(), isSettled: true }],
     ]),
     variants: new Map([
-      [CLEAR, { variant: CLEAR, epoch, snapshotId: '1', committedAt: AT, readAt: AT, rests: null, maskedColumns: [] }],
+      [CLEAR, { variant: CLEAR, epoch, snapshotId: '1', committedAt: AT, readAt: AT, rests: null, ...UNMASKED }],
     ]),
   } as unknown as ServedProduct
 }
 
+const UNMASKED = { maskedColumns: [], masks: new Map() }
 const AT = '2026-01-01T00:00:00.000Z'
 
 const viewer = {

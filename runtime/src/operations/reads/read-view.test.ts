@@ -26,6 +26,7 @@ function behind(level: string): ServedProduct {
     target: { schema: { columns: madeBy.output.columns, primaryKey: [] }, config: {} },
     madeBy,
     maskedColumns,
+    masks: new Map(maskedColumns.map((name) => [name, 'redact'])),
   })
   const targets = new Map([
     ['clear', copy([])],

@@ -13,6 +13,7 @@ import { storeMissing } from '../../materializer/store-missing.ts'
 import { copyRebuilding } from '../../materializer/store-review.ts'
 import type { Classification, ProductGrant, ReadDecision } from '../../policy/classification.ts'
 import { decideRead, stricter } from '../../policy/classification.ts'
+import { type MadeMasks, missingMasks, NO_MASKS } from '../../policy/made-masks.ts'
 import {
   type ClassifiedColumn,
   type ColumnMask,
@@ -39,6 +40,8 @@ export interface ServedTarget {
   /** What its rows rest on: `restsOf`. */
   readonly rests: Rests | null
   readonly maskedColumns: readonly string[]
+  /** How they are masked in it. */
+  readonly masks: MadeMasks
 }
 
 export interface ServedEndpoint {
@@ -65,6 +68,8 @@ export interface ServedVariant {
   /** What its rows rest on: `restsOf`. */
   readonly rests: Rests | null
   readonly maskedColumns: readonly string[]
+  /** How they are masked in it. */
+  readonly masks: MadeMasks
 }
 
 export interface ServedProduct {
@@ -111,7 +116,13 @@ export function accessTo(
   const variant = variantName(exact, product.columns, rules)
   if (exact.length === 0 || available(variant)) return { variant, masks: exact, audit: decision.audit }
   const full = masksFor(product.columns, new Set(), rules)
-  return { variant: variantName(full, product.columns, rules), masks: full, audit: decision.audit }
+  // A column may have a class that is clear to this reader beside one that hides it: what he is to be shown is that one's mask.
+  const masks = full.filter((mask) => isAmong(exact, mask) || !exact.some(({ column }) => column === mask.column))
+  return { variant: variantName(full, product.columns, rules), masks, audit: decision.audit }
+}
+
+function isAmong(masks: readonly ColumnMask[], { column, classification }: ColumnMask): boolean {
+  return masks.some((mask) => mask.column === column && mask.classification === classification)
 }
 
 /** A product that the caller may not read does not exist for a statement. */
@@ -152,11 +163,11 @@ function forbidden(product: ServedProduct, decision: Extract<ReadDecision, { all
 }
 
 /**
- * Refuses a copy in which a column that must be masked today is still in clear: its class was raised, and the copy
- * has not been written anew yet.
+ * Refuses a copy that shows more of a column than its mask of today: the class was raised, or is masked more strictly by
+ * now, and the copy has not been written anew yet.
  */
-export function refuseStaleMask(masks: readonly ColumnMask[], maskedColumns: readonly string[]): void {
-  const open = masks.filter((mask) => !maskedColumns.includes(mask.column))
+export function refuseStaleMask(masks: readonly ColumnMask[], made: MadeMasks): void {
+  const open = missingMasks(masks, made)
   if (open.length === 0) return
   throw new SluiceError('CONFLICT', 'the class of a column was raised, and its copies have not been made anew yet', {
     code: 'mask_pending',
@@ -168,7 +179,7 @@ export function refuseStaleMask(masks: readonly ColumnMask[], maskedColumns: rea
 
 /** As `refuseStaleMask`, where the product has been written, but not yet the copy that this reader would be given. */
 export function refuseUnmade(product: ServedProduct, { variant, masks }: ReadAccess): void {
-  if (product.variants.size > 0 && !product.variants.has(variant)) refuseStaleMask(masks, [])
+  if (product.variants.size > 0 && !product.variants.has(variant)) refuseStaleMask(masks, NO_MASKS)
 }
 
 /** Throws CONFLICT `not_materialized`, CONFIG `store_missing`, TRANSIENT `store_rebuilding`, or INVALID_DATA `endpoint_not_declared`. */

@@ -1,4 +1,5 @@
 /** Loads products as readers meet them, and keeps them for moments: reads must not ask the registry every time. */
+
 import { type Logger, SluiceError, type Variant } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
@@ -8,6 +9,7 @@ import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import type { PluginSet } from '../../plugins/plugin-set.ts'
 import { type Classification, stricter } from '../../policy/classification.ts'
+import { madeMasks } from '../../policy/made-masks.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../../policy/masking.ts'
 import { withRaised } from '../../policy/raised.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
@@ -208,7 +210,7 @@ export class ServedProducts {
       grants,
       policyVersion: version,
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
-      variants: variantsOf(product, newest),
+      variants: variantsOf(product, newest, snapshotVersion?.normalised, rules),
     }
   }
 
@@ -294,6 +296,7 @@ function copyOf(
     readAt: readAtOf(made).toISOString(),
     rests: restsOf(ownName(product.domain, product.name), made),
     maskedColumns: made.maskedColumns[variant] ?? [],
+    masks: madeMasks(made, variant, madeBy.output.columns, rules),
   }
 }
 
@@ -400,6 +403,8 @@ function planOf(
 function variantsOf(
   { domain, name }: Pick<Product, 'domain' | 'name'>,
   newest: Materialization | null,
+  madeBy: ManifestSet | undefined,
+  rules: MaskingRules,
 ): ReadonlyMap<Variant, ServedVariant> {
   if (newest === null) return new Map()
   const rests = restsOf(ownName(domain, name), newest)
@@ -414,6 +419,7 @@ function variantsOf(
         readAt: readAtOf(newest).toISOString(),
         rests,
         maskedColumns: newest.maskedColumns[variant] ?? [],
+        masks: madeMasks(newest, variant, madeBy?.output.columns, rules),
       },
     ]),
   )

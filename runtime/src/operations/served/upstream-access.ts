@@ -51,9 +51,12 @@ export async function upstreamAccess(
   const decision = shownTo(kept, served)
   if (!decision.allowed)
     throw inputForbidden(input, `whoever deployed this version may not read it: ${decision.reason}`)
-  const masked = masksFor(served.columns, decision.clearClasses, platform.rules).map(({ column }) => column)
-  const hidden = [...masked, ...(await formerlyHidden(platform, served))].filter((name) => isRead(kept, name))
-  return { productId, variant, hidden, columns: kept.columns ?? null }
+  const masks = masksFor(served.columns, decision.clearClasses, platform.rules).filter(({ column }) =>
+    isRead(kept, column),
+  )
+  const former = (await formerlyHidden(platform, served)).filter((name) => isRead(kept, name))
+  const hidden = [...masks.map(({ column }) => column), ...former]
+  return { productId, variant, hidden, masks, columns: kept.columns ?? null }
 }
 
 /**

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { MaskStrategy } from '../config.ts'
+import { epochMasks, type MaskedEpoch, madeMasks, missingMasks } from './made-masks.ts'
+import { type ColumnMask, strategyFor } from './masking.ts'
+
+const STRATEGIES: readonly MaskStrategy[] = ['hash', 'partial', 'redact', 'null', 'omit']
+/** What a reader learns of a value. */
+const SHOWN = { hash: ['equality'], partial: ['tail'], redact: [], null: [], omit: [] } as const
+
+const mask = (strategy: MaskStrategy, column = 'phone'): ColumnMask => ({
+  column,
+  classification: `pii.by_${strategy}`,
+  strategy,
+})
+const rules = {
+  sensitive: [],
+  strategies: Object.fromEntries(STRATEGIES.map((strategy) => [`pii.by_${strategy}`, strategy])),
+}
+
+function epochOf(masks: readonly ColumnMask[], isNoted = true): MaskedEpoch {
+  const variants = [{ variant: 'masked', masks }]
+  return {
+    maskedColumns: { masked: masks.map(({ column }) => column) },
+    masks: isNoted ? epochMasks(variants) : null,
+  }
+}
+
+it('a mask stands for another one where nobody learns more by it', () => {
+  for (const made of STRATEGIES) {
+    for (const now of STRATEGIES) {
+      const learnsNoMore = SHOWN[made].every((one) => (SHOWN[now] as readonly string[]).includes(one))
+      const rows = madeMasks(epochOf([mask(made)]), 'masked')
+      assert.equal(missingMasks([mask(now)], rows).length === 0, learnsNoMore, `${made} for ${now}`)
+    }
+  }
+})
+
+it('of several masks that a column is to have, none may be missing', () => {
+  for (const made of STRATEGIES) {
+    const rows = madeMasks(epochOf([mask(made)]), 'masked')
+    const missing = missingMasks([mask('hash'), mask('partial'), mask('null')], rows)
+    const expected = STRATEGIES.filter((now) => ['hash', 'partial', 'null'].includes(now))
+      .filter((now) => SHOWN[made].length > 0 && now !== made)
+      .map((now) => now)
+    assert.deepEqual(
+      missing.map(({ strategy }) => strategy),
+      expected,
+    )
+  }
+})
+
+it('columns that are not masked, or are named as what every object has, are told apart', () => {
+  const rows = madeMasks(epochOf([mask('redact', 'constructor')]), 'masked')
+  for (const column of ['phone', 'toString', '__proto__']) {
+    assert.equal(missingMasks([mask('hash', column)], rows).length, 1, column)
+  }
+  assert.deepEqual(missingMasks([mask('hash', 'constructor')], rows), [])
+})
+
+it('an epoch that does not say how it is masked is as the classes of its version are masked', () => {
+  const column = { name: 'phone', type: 'string', nullable: true, classification: 'pii.by_partial' } as const
+  assert.equal(strategyFor(column, rules), 'partial')
+  const rows = madeMasks(epochOf([mask('partial')], false), 'masked', [column], rules)
+  assert.equal(missingMasks([mask('redact')], rows).length, 1)
+  assert.deepEqual(missingMasks([mask('partial')], rows), [])
+  // Where its version is not at hand either, that it is masked is all there is to know.
+  assert.deepEqual(missingMasks([mask('redact')], madeMasks(epochOf([mask('partial')], false), 'masked')), [])
+})

@@ -1,0 +1,60 @@
+/**
+ * How the columns of a copy were masked when it was written. That a column is masked is not enough: what shows a value's last
+ * characters, or which values are equal, is no mask for who is to be shown nothing.
+ */
+import type { MaskStrategy } from '../config.ts'
+import type { EpochMasks } from '../registry/materializations.ts'
+import { type ClassifiedColumn, type ColumnMask, type MaskingRules, strategyFor } from './masking.ts'
+
+/** What stands for the values, by masked column; null where nobody noted it. */
+export type MadeMasks = ReadonlyMap<string, MaskStrategy | null>
+
+export const NO_MASKS: MadeMasks = new Map()
+
+/** What an epoch keeps of its masks. */
+export interface MaskedEpoch {
+  /** By variant. */
+  readonly maskedColumns: Readonly<Record<string, readonly string[]>>
+  /** By variant and column. Null of epochs that were made before it was noted. */
+  readonly masks: EpochMasks | null
+}
+
+/** As an epoch keeps it. */
+export function epochMasks(
+  variants: readonly { readonly variant: string; readonly masks: readonly ColumnMask[] }[],
+): EpochMasks {
+  const of = (masks: readonly ColumnMask[]) =>
+    Object.fromEntries(masks.map(({ column, strategy }) => [column, strategy]))
+  return Object.fromEntries(variants.map(({ variant, masks }) => [variant, of(masks)]))
+}
+
+/** @param then the columns of the version that made it: of an epoch that does not say so, the masks are those of their classes */
+export function madeMasks(
+  { maskedColumns, masks }: MaskedEpoch,
+  variant: string,
+  then: readonly ClassifiedColumn[] = [],
+  rules?: MaskingRules,
+): MadeMasks {
+  const noted = new Map(Object.entries(masks?.[variant] ?? {}))
+  const byClass = (name: string) => {
+    const column = then.find((one) => one.name === name)
+    return column === undefined || rules === undefined ? null : strategyFor(column, rules)
+  }
+  return new Map((maskedColumns[variant] ?? []).map((name) => [name, noted.get(name) ?? byClass(name)]))
+}
+
+/** These show nothing of a value, and not whether there is one. */
+const SHOWS_NOTHING: readonly MaskStrategy[] = ['redact', 'null', 'omit']
+
+/** Whether what was made shows no more than the mask that is asked for. */
+export function isAsStrict(made: MaskStrategy | null, { strategy }: Pick<ColumnMask, 'strategy'>): boolean {
+  return made === null || made === strategy || SHOWS_NOTHING.includes(made)
+}
+
+/** Those of the masks that the copy does not have, or has in a way that shows more. */
+export function missingMasks(masks: readonly ColumnMask[], made: MadeMasks): readonly ColumnMask[] {
+  return masks.filter((mask) => {
+    const own = made.get(mask.column)
+    return own === undefined || !isAsStrict(own, mask)
+  })
+}
