@@ -95,6 +95,10 @@ describe('PyIceberg over REST', () => {
     const emails = clear['crm.people'].rows.map((row: Json) => row.email).sort()
     assert.deepEqual(emails, Array.from({ length: ROWS }, (_, at) => `a${at + 1}@example.org`).sort())
     assert.equal(clear['crm.people'].snapshots.length, 1)
+    const comments = { id: 'class public', email: 'class pii.identifier', city: 'class public' }
+    assert.deepEqual(clear['crm.people'].comments, comments)
+    const hidden = `${comments.email}; masked for you: hash`
+    assert.deepEqual(masked['crm.people'].comments, { ...comments, email: hidden })
     const named = { token: tokens.admin, headers: { 'X-Tenant-Id': TENANT } }
     assert.equal((await python('read', named))['crm.people'].rows.length, ROWS)
   })

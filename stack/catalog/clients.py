@@ -51,6 +51,7 @@ def read():
     return {
         ".".join(identifier): {
             "rows": rows(catalog.load_table(identifier)),
+            "comments": {field.name: field.doc for field in catalog.load_table(identifier).schema().fields},
             "snapshots": [
                 rows(catalog.load_table(identifier), snapshot_id=snapshot.snapshot_id)
                 for snapshot in catalog.load_table(identifier).metadata.snapshots

@@ -28,8 +28,18 @@ export interface IcebergField {
   readonly doc?: string
 }
 
-/** Iceberg has no json type: such a column is a string with this doc, which other writers keep. */
+/** Iceberg has no json type: such a column is a string with this doc, which other writers keep; a comment comes behind it. */
 const JSON_DOC = 'json'
+/** Of comments that the catalog tells: what others write behind the word is theirs, and their column a string. */
+const TOLD_OF_JSON = `${JSON_DOC}; class `
+
+const isJsonDoc = (doc: string | undefined): boolean => doc === JSON_DOC || doc?.startsWith(TOLD_OF_JSON) === true
+
+/** The field with that comment for whoever looks at its table, `class …`, and what its doc says of its type. */
+export function withComment(field: IcebergField, comment: string): IcebergField {
+  const isJson = field.type === 'string' && isJsonDoc(field.doc)
+  return { ...field, doc: isJson ? `${JSON_DOC}; ${comment}` : comment }
+}
 
 const ICEBERG_NAMES = {
   integer: 'int',
@@ -44,7 +54,7 @@ export function icebergType(type: LogicalType): string {
 /** Throws UNSUPPORTED for a type that Sluice does not have: nested ones, `time`, `fixed`, nanoseconds. */
 export function logicalType(type: unknown, doc?: string): LogicalType {
   if (type === 'int') return 'integer'
-  if (type === 'string' && doc === JSON_DOC) return 'json'
+  if (type === 'string' && isJsonDoc(doc)) return 'json'
   const text = typeof type === 'string' ? type.replace(/\s/g, '') : ''
   if (isLogicalType(text) && text !== 'integer' && text !== 'json') return text
   throw new SluiceError('UNSUPPORTED', 'the lake table has a column of a type that Sluice cannot read', {
