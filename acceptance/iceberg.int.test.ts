@@ -230,12 +230,16 @@ describe('a load', () => {
     const endpoints = manifests('x', { endpoints: '  - type: analytics\n' }).serving
     const answer = await deploy('people', { ...files, output, serving: endpoints }, '2.0.0')
     if (answer.run_id) await developer.untilEnded(answer.run_id)
-    // No row is another, and no schema: what is told is of now.
+    // What is told is of now, of what was read before as well.
     for (const { city } of commentsIn(await expect(200, viewer.get(table('people'))))) {
       assert.match(city, /^class pii.name; masked for you: /)
     }
     const owner = await expect(200, admin.send(table('people'), { headers: { 'x-tenant-id': TENANT } }))
     for (const { city } of commentsIn(owner)) assert.equal(city, 'class pii.name')
+    // A schema of its own, with the columns that were there: engines that read the files are told by it.
+    assert.equal(owner.metadata['current-schema-id'], 1)
+    const shapes = owner.metadata.schemas.map(({ fields }: Json) => fields.map(({ doc: _, ...field }: Json) => field))
+    assert.deepEqual(shapes[1], shapes[0])
     await source.query("UPDATE ice_people SET city = 'moved'")
     await sync()
     const all = await expect(200, admin.send(table('people__masked'), { headers: { 'x-tenant-id': TENANT } })).catch(

@@ -208,10 +208,15 @@ describe('PyIceberg’s SQL catalog', () => {
   it('reads plain tables and masked twins with the tenant’s login, and changes nothing', async () => {
     await expectStatus(403, developer.post(`/api/v1/tenants/${TENANT}/catalog-login`))
     const { catalog, uri } = await expectStatus(201, admin.post(`/api/v1/tenants/${TENANT}/catalog-login`))
-    const { tables, rows, refused } = await python('sql', { catalog, uri })
+    const { tables, rows, comments, refused } = await python('sql', { catalog, uri })
     assert.ok(tables.includes('crm.people__masked') && tables.includes('sandbox.people'), tables.join())
     assert.ok(!tables.includes('crm.people') && !tables.some((name: string) => name.startsWith('raw_')), tables.join())
     assert.equal(rows['crm.people__masked'].length, ROWS)
+    assert.deepEqual(comments['crm.people__masked'], {
+      id: 'class public',
+      email: 'class pii.identifier; masked: hash',
+      city: 'class public',
+    })
     assert.ok(!JSON.stringify(rows).includes('@example.org'))
     assert.match(refused.create?.[1] ?? 'not refused', /read-only|permission/)
     assert.match(refused.drop?.[1] ?? 'not refused', /read-only|permission/)

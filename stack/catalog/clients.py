@@ -203,6 +203,9 @@ def sql():
     return {
         "tables": tables,
         "rows": {name: rows(catalog.load_table(name)) for name in tables},
+        "comments": {
+            name: {field.name: field.doc for field in catalog.load_table(name).schema().fields} for name in tables
+        },
         "refused": refusals({
             "create": lambda: catalog.create_table("sandbox.sql", schema=PEOPLE, location="file:///tmp/none"),
             "drop": lambda: catalog.drop_table("sandbox.people"),

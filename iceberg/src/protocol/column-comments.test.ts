@@ -34,7 +34,9 @@ test('columns are told of by their ids, in the schemas of then as well, and docu
     ['class a', 'json; class b'],
     ['class a', 'json; class b', undefined, undefined, 'class e'],
   ])
-  assert.deepEqual(told.schemas.map(fromIceberg), [FORMER, NOW], 'types, names and ids are as they were')
+  const shapes = told.schemas.map((one) => ({ ...schema(0, []), ...fromIceberg(one), comments: undefined }))
+  const former = [FORMER, NOW].map((one) => ({ ...one, comments: undefined }))
+  assert.deepEqual(shapes, former, 'types, names and ids are as they were')
   assert.deepEqual({ ...told, schemas: METADATA.schemas }, METADATA)
   assert.deepEqual(docsOf(METADATA)[0], [undefined, 'json'], 'the table has none of it')
 })
@@ -53,4 +55,13 @@ test('a string of other writers is no document, whatever its comment begins with
     }).fields
     assert.equal(field?.type, 'string', doc)
   }
+})
+
+test('what the table itself says of its columns is not told beside it', () => {
+  const comments = { 1: 'class of then; masked: hash', 3: 'class of then' }
+  const own = { ...METADATA, schemas: [toIceberg({ ...FORMER, comments }), toIceberg({ ...NOW, comments })] }
+  assert.deepEqual(docsOf(commented(own as TableMetadata, new Map([['c', 'class now']]))), [
+    [undefined, 'json'],
+    [undefined, 'json', 'class now', undefined, undefined],
+  ])
 })
