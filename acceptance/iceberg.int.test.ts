@@ -94,6 +94,10 @@ async function sync(): Promise<void> {
 const at = (path: string, tenant: string = TENANT) => `${ROOT}/${tenant}${path}`
 const table = (name: string) => at(`/namespaces/crm/tables/${name}`)
 
+/** By column, of each schema. */
+const commentsIn = ({ metadata }: Json): Json[] =>
+  metadata.schemas.map(({ fields }: Json) => Object.fromEntries(fields.map(({ name, doc }: Json) => [name, doc])))
+
 async function refusal(client: Client, path: string, init: RequestInit = {}) {
   const { status, body, headers } = await client.send(path, init)
   assert.deepEqual(Object.keys(body), ['error'], JSON.stringify(body))
@@ -191,6 +195,16 @@ describe('a load', () => {
     assert.equal((await refusal(viewer, at('/namespaces/raw_db/tables/ice_people'))).status, 404)
   })
 
+  it('tells of each column its class, and how it is masked for its reader', async () => {
+    const platform = { headers: { 'x-tenant-id': TENANT } }
+    assert.deepEqual(commentsIn(await expect(200, viewer.get(table('people')))), [
+      { id: 'class public', email: 'class pii.identifier; masked for you: hash', city: 'class public' },
+    ])
+    assert.deepEqual(commentsIn(await expect(200, admin.send(table('people'), platform))), [
+      { id: 'class public', email: 'class pii.identifier', city: 'class public' },
+    ])
+  })
+
   it('is refused with the reason where the reader has no right to the product', async () => {
     const hidden = await refusal(viewer, table('hidden'))
     assert.deepEqual([hidden.status, hidden.type], [403, 'ForbiddenException'])
@@ -216,6 +230,16 @@ describe('a load', () => {
     const endpoints = manifests('x', { endpoints: '  - type: analytics\n' }).serving
     const answer = await deploy('people', { ...files, output, serving: endpoints }, '2.0.0')
     if (answer.run_id) await developer.untilEnded(answer.run_id)
+    // What is told is of now, of what was read before as well.
+    for (const { city } of commentsIn(await expect(200, viewer.get(table('people'))))) {
+      assert.match(city, /^class pii.name; masked for you: /)
+    }
+    const owner = await expect(200, admin.send(table('people'), { headers: { 'x-tenant-id': TENANT } }))
+    for (const { city } of commentsIn(owner)) assert.equal(city, 'class pii.name')
+    // A schema of its own, with the columns that were there: engines that read the files are told by it.
+    assert.equal(owner.metadata['current-schema-id'], 1)
+    const shapes = owner.metadata.schemas.map(({ fields }: Json) => fields.map(({ doc: _, ...field }: Json) => field))
+    assert.deepEqual(shapes[1], shapes[0])
     await source.query("UPDATE ice_people SET city = 'moved'")
     await sync()
     const all = await expect(200, admin.send(table('people__masked'), { headers: { 'x-tenant-id': TENANT } })).catch(

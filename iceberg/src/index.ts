@@ -24,6 +24,7 @@ export { type ChangedFiles, type FilesToPurge, Lake, type LakeOptions, type Snap
 export { Manifests } from './manifests.ts'
 export type { DeleteRequest, MergeRequest, PresentKeys } from './merge.ts'
 export { type Belonging, BUCKET_PROBLEMS } from './owners.ts'
+export { commented } from './protocol/column-comments.ts'
 export {
   type CreateRequest,
   type IdentifierOf,

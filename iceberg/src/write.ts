@@ -38,6 +38,8 @@ export interface WriteTarget {
   readonly select: string
   readonly schema: TableSchema
   readonly renames?: Readonly<Record<string, string>>
+  /** What is said of columns, by name. Default: what the table says. */
+  readonly comments?: ReadonlyMap<string, string>
   /** Default: the table's own, and none for a new table. */
   readonly partitioning?: readonly PartitionColumn[]
   /** `keep` where files of the current snapshot stay in the table (append, overwrite), `rewrite` for replace. */
@@ -78,14 +80,19 @@ const LEASE_AFTER_JOB_MS = 60 * 60 * 1000
 
 /** The ids that the target's columns and partition fields have or get. Throws CONFIG where the table cannot become that. */
 export function planTable(
-  target: Pick<WriteTarget, 'base' | 'schema' | 'renames' | 'partitioning' | 'rows' | 'sortBy'>,
+  target: Pick<WriteTarget, 'base' | 'schema' | 'renames' | 'comments' | 'partitioning' | 'rows' | 'sortBy'>,
 ): TablePlan {
   const metadata = target.base?.metadata
   const schema = planSchema(
     target.base?.schema ?? null,
     (metadata?.schemas ?? []).map(fromIceberg),
     metadata?.['last-column-id'] ?? 0,
-    { target: target.schema, rows: target.rows, ...(target.renames === undefined ? {} : { renames: target.renames }) },
+    {
+      target: target.schema,
+      rows: target.rows,
+      ...(target.renames === undefined ? {} : { renames: target.renames }),
+      ...(target.comments === undefined ? {} : { comments: target.comments }),
+    },
   )
   const order = planSortOrder(metadata?.['sort-orders'] ?? [], schema.schema, target.sortBy ?? [])
   if (target.partitioning === undefined && target.base !== null) {

@@ -95,6 +95,10 @@ describe('PyIceberg over REST', () => {
     const emails = clear['crm.people'].rows.map((row: Json) => row.email).sort()
     assert.deepEqual(emails, Array.from({ length: ROWS }, (_, at) => `a${at + 1}@example.org`).sort())
     assert.equal(clear['crm.people'].snapshots.length, 1)
+    const comments = { id: 'class public', email: 'class pii.identifier', city: 'class public' }
+    assert.deepEqual(clear['crm.people'].comments, comments)
+    const hidden = `${comments.email}; masked for you: hash`
+    assert.deepEqual(masked['crm.people'].comments, { ...comments, email: hidden })
     const named = { token: tokens.admin, headers: { 'X-Tenant-Id': TENANT } }
     assert.equal((await python('read', named))['crm.people'].rows.length, ROWS)
   })
@@ -204,10 +208,15 @@ describe('PyIceberg’s SQL catalog', () => {
   it('reads plain tables and masked twins with the tenant’s login, and changes nothing', async () => {
     await expectStatus(403, developer.post(`/api/v1/tenants/${TENANT}/catalog-login`))
     const { catalog, uri } = await expectStatus(201, admin.post(`/api/v1/tenants/${TENANT}/catalog-login`))
-    const { tables, rows, refused } = await python('sql', { catalog, uri })
+    const { tables, rows, comments, refused } = await python('sql', { catalog, uri })
     assert.ok(tables.includes('crm.people__masked') && tables.includes('sandbox.people'), tables.join())
     assert.ok(!tables.includes('crm.people') && !tables.some((name: string) => name.startsWith('raw_')), tables.join())
     assert.equal(rows['crm.people__masked'].length, ROWS)
+    assert.deepEqual(comments['crm.people__masked'], {
+      id: 'class public',
+      email: 'class pii.identifier; masked: hash',
+      city: 'class public',
+    })
     assert.ok(!JSON.stringify(rows).includes('@example.org'))
     assert.match(refused.create?.[1] ?? 'not refused', /read-only|permission/)
     assert.match(refused.drop?.[1] ?? 'not refused', /read-only|permission/)

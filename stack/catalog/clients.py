@@ -51,6 +51,7 @@ def read():
     return {
         ".".join(identifier): {
             "rows": rows(catalog.load_table(identifier)),
+            "comments": {field.name: field.doc for field in catalog.load_table(identifier).schema().fields},
             "snapshots": [
                 rows(catalog.load_table(identifier), snapshot_id=snapshot.snapshot_id)
                 for snapshot in catalog.load_table(identifier).metadata.snapshots
@@ -202,6 +203,9 @@ def sql():
     return {
         "tables": tables,
         "rows": {name: rows(catalog.load_table(name)) for name in tables},
+        "comments": {
+            name: {field.name: field.doc for field in catalog.load_table(name).schema().fields} for name in tables
+        },
         "refused": refusals({
             "create": lambda: catalog.create_table("sandbox.sql", schema=PEOPLE, location="file:///tmp/none"),
             "drop": lambda: catalog.drop_table("sandbox.people"),

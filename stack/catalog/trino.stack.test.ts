@@ -133,7 +133,8 @@ describe('Trino, over REST', () => {
   it('is followed by a product that reads its table', async () => {
     const request = { name: 'orders', namespace: 'crm', archetype: 'source_aligned', description: '' }
     const { body: product } = await developer.post('/api/v1/products', request)
-    const columns = '  - { name: id, type: long, role: identity, nullable: false }\n  - { name: title, type: string }\n'
+    const columns =
+      '  - { name: id, type: long, role: identity, nullable: false }\n  - { name: title, type: string, classification: pii.name }\n'
     const files = manifests('orders', { columns, endpoints: '  - type: lookup\n' })
     await deployVersion(developer, product.id, '1.0.0', {
       ...files,
@@ -145,6 +146,11 @@ describe('Trino, over REST', () => {
     await assertProduct([1, 9])
     assert.deepEqual(await sql('SELECT id FROM writing.crm.orders ORDER BY id'), [[1], [9]])
     await assert.rejects(sql('DELETE FROM writing.crm.orders WHERE id = 1'), TrinoError)
+    const told = (await sql('DESCRIBE reading.crm.orders')).map(([name, , , comment]) => [name, comment])
+    assert.deepEqual(told, [
+      ['id', 'class public'],
+      ['title', 'class pii.name; masked for you: redact'],
+    ])
   })
 })
 

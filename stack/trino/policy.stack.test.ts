@@ -197,6 +197,15 @@ describe('a person who logs in to Trino', () => {
     assert.deepEqual([...new Set((await ask('vito', described)).flat())], ['people__masked'])
   })
 
+  test('is told of each column its class, and of a twin how it masks it', async () => {
+    const told = async (name: string, of: string) =>
+      Object.fromEntries((await ask(name, `DESCRIBE ${table(of)}`)).map(([column, , , comment]) => [column, comment]))
+    const clear = { id: 'class public', email: 'class pii.identifier', city: 'class public' }
+    assert.deepEqual(await told('vito', 'people__masked'), { ...clear, email: `${clear.email}; masked: hash` })
+    assert.deepEqual(await told('clara', 'people'), clear)
+    assert.equal(await refusal('vito', `DESCRIBE ${table('people')}`), DENIED)
+  })
+
   test('reads in clear with a grant, as long as it stands', async () => {
     const clear = await ask('clara', `SELECT id, email, city FROM ${table('people')} ORDER BY id`)
     assert.deepEqual(clear[6], [7, 'p7@people.test', 'city 1'])

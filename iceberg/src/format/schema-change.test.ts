@@ -106,3 +106,28 @@ test('every logical type survives table metadata', () => {
   const { schema: made } = planSchema(null, [], 0, { target, rows: 'rewrite' })
   assert.deepEqual(fromIceberg(JSON.parse(JSON.stringify(toIceberg(made)))), made)
 })
+
+test('columns that are told of otherwise have another schema of the same shape, and keep it until they are told of anew', () => {
+  const target = schema({ id: 'integer', amount: 'decimal(9,2)', note: 'string', more: 'json' }, ['id'])
+  const known: LakeSchema[] = []
+  let current: LakeSchema | null = null
+  const told = (comments?: Readonly<Record<string, string>>) => {
+    const own = comments === undefined ? {} : { comments: new Map(Object.entries(comments)) }
+    const plan = planSchema(current, known, 4, { target, rows: 'rewrite', ...own })
+    current = fromIceberg(toIceberg(plan.schema))
+    assert.deepEqual(current, plan.schema, 'as the table will have it')
+    if (plan.isNew) known.push(current)
+    return [plan.schema.schemaId, plan.isNew, Object.values(plan.schema.comments ?? {})]
+  }
+  const [one, other] = [
+    { amount: 'class a', more: 'of a document' },
+    { amount: 'class a', note: 'class b' },
+  ]
+  assert.deepEqual(told(), [0, true, []])
+  assert.deepEqual(told(one), [1, true, ['class a']])
+  assert.deepEqual(told(), [1, false, ['class a']], 'nobody has said anything else')
+  assert.deepEqual(told(other), [2, true, ['class a', 'class b']])
+  assert.deepEqual(told(one), [1, false, ['class a']])
+  assert.deepEqual(told({}), [0, false, []])
+  assert.equal(new Set(known.map(({ fields }) => JSON.stringify(fields))).size, 1)
+})

@@ -7,6 +7,8 @@ export interface SchemaChange {
   readonly target: TableSchema
   /** New name → name so far. A column that is not named here and is gone was dropped. */
   readonly renames?: Readonly<Record<string, string>>
+  /** By column of the target. Absent: those that the columns have. */
+  readonly comments?: ReadonlyMap<string, string>
   /**
    * - `keep`: files of the current schema stay and must be readable under the new one: new columns are nullable,
    *   types only widen.
@@ -43,8 +45,9 @@ export function planSchema(
     lastId += 1
     return { ...asField(column), id: lastId }
   })
-  const wanted = { fields, identifierFieldIds: identifiersOf(fields, change.target.primaryKey) }
-  const equal = known.find((schema) => sameSchema(schema, wanted))
+  const comments = commentsOf(fields, change.comments, current)
+  const wanted = { fields, identifierFieldIds: identifiersOf(fields, change.target.primaryKey), ...comments }
+  const equal = known.find((schema) => sameSchema(schema, wanted) && sameComments(schema, wanted))
   if (equal !== undefined) return { schema: equal, lastColumnId: lastId, isNew: false }
   const schemaId = known.reduce((highest, schema) => Math.max(highest, schema.schemaId), -1) + 1
   return { schema: { schemaId, ...wanted }, lastColumnId: lastId, isNew: true }
@@ -82,6 +85,25 @@ function identifiersOf(fields: readonly LakeField[], primaryKey: readonly string
   const key = fields.filter((field) => primaryKey.includes(field.name))
   const allowed = key.every((field) => !field.nullable && field.type !== 'float' && field.type !== 'double')
   return allowed ? key.map((field) => field.id) : []
+}
+
+function commentsOf(
+  fields: readonly LakeField[],
+  told: SchemaChange['comments'],
+  current: LakeSchema | null,
+): Pick<LakeSchema, 'comments'> {
+  const found = fields.flatMap(({ id, name, type }) => {
+    const comment = told === undefined ? current?.comments?.[id] : told.get(name)
+    return comment === undefined || type === 'json' ? [] : [[id, comment] as const]
+  })
+  return found.length === 0 ? {} : { comments: Object.fromEntries(found) }
+}
+
+function sameComments(
+  { fields, comments: a = {} }: Pick<LakeSchema, 'fields' | 'comments'>,
+  b: Pick<LakeSchema, 'comments'>,
+) {
+  return fields.every(({ id }) => a[id] === b.comments?.[id])
 }
 
 function sameSchema(a: Omit<LakeSchema, 'schemaId'>, b: Omit<LakeSchema, 'schemaId'>): boolean {

@@ -10,6 +10,8 @@ export interface LakeSchema {
   readonly fields: readonly LakeField[]
   /** Ids of the identity columns, in the order of the fields. */
   readonly identifierFieldIds: readonly number[]
+  /** What is said of columns, by field id. Beside the fields, since two shapes with other comments are the same shape. */
+  readonly comments?: Readonly<Record<number, string>>
 }
 
 /** A schema as table metadata holds it. What we do not know of it is kept as it is. */
@@ -28,8 +30,19 @@ export interface IcebergField {
   readonly doc?: string
 }
 
-/** Iceberg has no json type: such a column is a string with this doc, which other writers keep. */
+/** Iceberg has no json type: such a column is a string with this doc, which other writers keep; a comment comes behind it. */
 const JSON_DOC = 'json'
+/** Of comments that the catalog tells: what others write behind the word is theirs, and their column a string. */
+const TOLD_OF_JSON = `${JSON_DOC}; class `
+
+const isJsonDoc = (doc: string | undefined): boolean => doc === JSON_DOC || doc?.startsWith(TOLD_OF_JSON) === true
+
+/** The field with that comment for whoever looks at its table, `class …`, or with none, and what its doc says of its type. */
+export function withComment({ doc, ...field }: IcebergField, comment: string | undefined): IcebergField {
+  const isJson = field.type === 'string' && isJsonDoc(doc)
+  const parts = [...(isJson ? [JSON_DOC] : []), ...(comment === undefined ? [] : [comment])]
+  return parts.length === 0 ? field : { ...field, doc: parts.join('; ') }
+}
 
 const ICEBERG_NAMES = {
   integer: 'int',
@@ -44,7 +57,7 @@ export function icebergType(type: LogicalType): string {
 /** Throws UNSUPPORTED for a type that Sluice does not have: nested ones, `time`, `fixed`, nanoseconds. */
 export function logicalType(type: unknown, doc?: string): LogicalType {
   if (type === 'int') return 'integer'
-  if (type === 'string' && doc === JSON_DOC) return 'json'
+  if (type === 'string' && isJsonDoc(doc)) return 'json'
   const text = typeof type === 'string' ? type.replace(/\s/g, '') : ''
   if (isLogicalType(text) && text !== 'integer' && text !== 'json') return text
   throw new SluiceError('UNSUPPORTED', 'the lake table has a column of a type that Sluice cannot read', {
@@ -54,6 +67,9 @@ export function logicalType(type: unknown, doc?: string): LogicalType {
 }
 
 export function fromIceberg(schema: IcebergSchema): LakeSchema {
+  const comments = schema.fields.flatMap(({ id, type, doc }) =>
+    doc === undefined || (type === 'string' && isJsonDoc(doc)) ? [] : [[id, doc] as const],
+  )
   return {
     schemaId: schema['schema-id'],
     fields: schema.fields.map((field) => ({
@@ -63,6 +79,7 @@ export function fromIceberg(schema: IcebergSchema): LakeSchema {
       nullable: !field.required,
     })),
     identifierFieldIds: schema['identifier-field-ids'] ?? [],
+    ...(comments.length > 0 ? { comments: Object.fromEntries(comments) } : {}),
   }
 }
 
@@ -75,10 +92,16 @@ export function toIceberg(schema: LakeSchema): IcebergSchema {
       name: field.name,
       required: !field.nullable,
       type: icebergType(field.type),
-      ...(field.type === 'json' ? { doc: JSON_DOC } : {}),
+      ...docOf(field, schema.comments),
     })),
     ...(schema.identifierFieldIds.length > 0 ? { 'identifier-field-ids': schema.identifierFieldIds } : {}),
   }
+}
+
+/** A document has none but its type: a release that knows no comments would take it for a text. */
+function docOf({ id, type }: LakeField, comments: LakeSchema['comments']): Pick<IcebergField, 'doc'> {
+  const doc = type === 'json' ? JSON_DOC : comments?.[id]
+  return doc === undefined ? {} : { doc }
 }
 
 /** The schema without its ids. The key is in the order of the fields, because Iceberg keeps it as a set. */

@@ -184,7 +184,7 @@ async function commitNewEpoch(
         keys,
         inputs,
         runId: request.runId,
-        epoch: fence.epoch + 1,
+        epoch: fence.nextEpoch,
         takesDeletes: storesTakeDeletes(deployed.manifests, deps),
         learned: await deps.learned(product, deployed.manifests, record.inputs),
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },

@@ -73,7 +73,7 @@ async function commitOldContent(request: RollbackRequest, deps: MaterializeDeps)
   const deployed = await deployedVersion(product, old.version, deps)
   const limits = { ...deps.limits, room: await deps.checkStorage(product.tenant) }
   await deps.noteBegun(product, request.runId, deployed.version)
-  const staged = await stageVariants(request, old, deployed, fence.epoch + 1, { ...deps, limits })
+  const staged = await stageVariants(request, old, deployed, fence.nextEpoch, { ...deps, limits })
   await deps.faultPoint('rollback.before-commit')
   const materialization = await inTransaction(
     deps.pool,

@@ -9,7 +9,8 @@ import { openTenantScope, type ServingStore, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import { endpointApplied, endpointStates } from '../registry/endpoint-states.ts'
-import type { Product } from '../registry/products.ts'
+import { lockFence, raiseFence } from '../registry/fences.ts'
+import { createProduct, deleteProduct, type Product } from '../registry/products.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { saveVersion } from '../registry/versions.ts'
 import { fullChangeSet } from './change-set.ts'
@@ -35,11 +36,15 @@ interface Endpoint {
   readonly config: Readonly<Record<string, unknown>>
 }
 
-async function newProduct(endpoints: readonly Endpoint[]): Promise<Product> {
-  const product = await registry.product(await registry.tenant())
+async function newProduct(endpoints: readonly Endpoint[], former?: Product): Promise<Product> {
+  const product = former === undefined ? await registry.product(await registry.tenant()) : await anew(former)
   await newVersion(product, '1.0.0', endpoints)
   return product
 }
+
+/** Under the name of one that was deleted. */
+const anew = ({ tenant, domain, name, archetype }: Product) =>
+  inTransaction(pool, (tx) => createProduct(tx, { tenant, domain, name, archetype, createdBy: ANN }))
 
 async function newVersion(product: Product, version: string, endpoints: readonly Endpoint[]): Promise<void> {
   const normalised = { output: { columns: COLUMNS, primaryKey: ['id'] }, serving: { endpoints } }
@@ -88,7 +93,14 @@ async function openStore() {
 type OpenStore = Awaited<ReturnType<typeof openStore>>
 
 /** The store has the product, or one of its name before it, at that epoch. */
-async function hadBefore({ store }: OpenStore, product: Product, { config }: Endpoint, epoch: number, instant: string) {
+async function hadBefore(
+  { store }: OpenStore,
+  product: Product,
+  { config }: Endpoint,
+  epoch: number,
+  instant: string,
+  fence = 1n,
+) {
   const schema = outputSchema({ columns: COLUMNS, primaryKey: ['id'] } as unknown as OutputManifest)
   const { tenant, domain, name } = product
   const target = { scope: openTenantScope(tenant), domain, product: name, variant: 'clear', schema, config } as const
@@ -96,7 +108,7 @@ async function hadBefore({ store }: OpenStore, product: Product, { config }: End
   await store.rls.install(target, { version: 'd', tenantIsolation: 'forced' })
   const nothing = { snapshotId: '0', columns: [], primaryKey: ['id'], files: [], rowCount: 0 }
   const { changes } = fullChangeSet(nothing, {} as Parameters<typeof fullChangeSet>[1])
-  await store.write(target, changes, { epoch, previousEpoch: null, fence: 1n, committedAt: instant, signal: SIGNAL })
+  await store.write(target, changes, { epoch, previousEpoch: null, fence, committedAt: instant, signal: SIGNAL })
 }
 
 /** @param oldest snapshots before it have expired */
@@ -222,6 +234,22 @@ test('what a former product of the same name has left in a store is dropped', as
     assert.deepEqual(await failedEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
     assert.deepEqual(store.calls, instant === own ? ['delta 3'] : [`drop ${product.name}/clear`, 'full 3'])
   }
+})
+
+test('a writer of a former product of the same name, however late, writes nothing where the new one has written', async () => {
+  const [former, store] = [await newProduct([LOOKUP]), await openStore()]
+  await commitEpochs(former, 1, 3)
+  const deps = depsOf({ lookup: store })
+  await syncEndpoints(former, SIGNAL, deps)
+  const { token } = await raiseFence(pool, former.id)
+  await inTransaction(pool, (tx) => deleteProduct(tx, former.tenant, former.id))
+  const product = await newProduct([LOOKUP], former)
+  const { nextEpoch } = await inTransaction(pool, (tx) => lockFence(tx, product.id))
+  await commitEpochs(product, nextEpoch, nextEpoch)
+  await syncEndpoints(product, SIGNAL, deps)
+  assert.deepEqual(store.calls, ['full 3', `drop ${product.name}/clear`, 'full 4'])
+  const late = hadBefore(store, product, LOOKUP, 9, committedAt(9), token)
+  await assert.rejects(late, { kind: 'FENCED', code: 'stale_fence' })
 })
 
 test('an endpoint that a version has no more loses its copy, at once or when the store can', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
-import { configFor, planVariants, servesVariant, type VariantPlan } from './variants.ts'
+import { configFor, layoutOf, planVariants, servesVariant, type VariantPlan } from './variants.ts'
 
 const RULES = { sensitive: [], strategies: { 'pii.identifier': 'hash', 'pii.name': 'redact' } }
 
@@ -47,6 +47,16 @@ describe('the variants of a product', () => {
       plans[2]?.masks.map((mask) => mask.column),
       ['email'],
     )
+  })
+
+  it('say of their columns the class, and how each of them masks it', () => {
+    const partitioned = { ...PEOPLE, partitioning: [] } as unknown as OutputManifest
+    const told = planVariants(partitioned, [unmask('a', 'pii.name')], RULES).map((plan) =>
+      Object.fromEntries(layoutOf(plan, partitioned).comments ?? []),
+    )
+    const clear = { id: 'class none', name: 'class pii.name', email: 'class pii.identifier', at: 'class none' }
+    const masked = { ...clear, email: 'class pii.identifier; masked: hash' }
+    assert.deepEqual(told, [clear, { ...masked, name: 'class pii.name; masked: redact' }, masked])
   })
 
   it('count the grants of one subject together', () => {

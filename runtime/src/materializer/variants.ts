@@ -1,5 +1,5 @@
 /** The variants a materialization writes: the clear rows, and a twin for every clearance that somebody has. */
-import type { Lake, PartitionColumn, TableRef } from '@sluice/iceberg'
+import type { Lake, PartitionColumn, TableRef, WriteTarget } from '@sluice/iceberg'
 import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
 import { keepsHistory } from '../manifest/contract-config.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
@@ -66,7 +66,10 @@ function schemaFor(output: OutputManifest, masks: readonly ColumnMask[]): TableS
 export function layoutOf(
   { masks, schema }: VariantPlan,
   output: OutputManifest,
-): { readonly partitioning: readonly PartitionColumn[]; readonly sortBy: readonly string[] } {
+): Pick<WriteTarget, 'comments'> & {
+  readonly partitioning: readonly PartitionColumn[]
+  readonly sortBy: readonly string[]
+} {
   const hidden = new Set(masks.map((mask) => mask.column))
   const all = masks.length === 0 ? [] : schema.columns.map((column) => column.name)
   return {
@@ -74,7 +77,17 @@ export function layoutOf(
       .filter((field) => !hidden.has(field.column))
       .map(({ column, transform }) => ({ column, transform })),
     sortBy: schema.primaryKey.length > 0 ? schema.primaryKey : all,
+    comments: commentsOf(output.columns, masks),
   }
+}
+
+/** What engines that read the files are told of columns: the class that each has in this version, and how the variant masks it. */
+function commentsOf(
+  columns: OutputManifest['columns'],
+  masks: VariantPlan['masks'],
+): NonNullable<WriteTarget['comments']> {
+  const ways = new Map(masks.map(({ column, strategy }) => [column, `; masked: ${strategy}`]))
+  return new Map(columns.map(({ name, classification }) => [name, `class ${classification}${ways.get(name) ?? ''}`]))
 }
 
 /** The lake table of a variant, in the product's domain. */

@@ -190,7 +190,7 @@ export function changeBacklog(db: Queryable): Promise<ChangeBacklog[]> {
     db,
     'reading change topics',
     `select variant, count(*) as topics, count(*) filter (where error is not null) as failing,
-       coalesce(max(coalesce(f.epoch, 0) - coalesce(c.sent_epoch, 0)), 0) as behind
+       coalesce(max(greatest(0, f.epoch - greatest(c.sent_epoch, f.after_epoch))), 0) as behind
      from change_topics c left join product_fences f on f.product_id = c.product_id
      where c.refused is null group by variant`,
   )

@@ -1,6 +1,7 @@
 /**
  * The lock of a product and the numbers that it guards: the *token*, raised by each new writer so that older ones are
- * refused, and the *epoch*, raised by each commit of the lake.
+ * refused, and the *epoch*, raised by each commit of the lake. Of a product that is made anew under a name both go on above those
+ * of the former one: whoever still goes by that one, in a runtime or a store, meets no number twice.
  */
 import { SluiceError } from '@sluice/sdk'
 import { maybeOne, type Queryable, type Transaction } from './sql.ts'
@@ -9,19 +10,27 @@ export interface ProductFence {
   readonly token: bigint
   /** Of the last commit; 0 before the first. */
   readonly epoch: number
+  /** Of the next commit. */
+  readonly nextEpoch: number
 }
+
+/** The number of the next epoch. */
+export const NEXT_EPOCH = 'greatest(epoch, after_epoch) + 1'
 
 interface Row {
   readonly token: number
   readonly epoch: number
+  readonly nextEpoch: number
 }
+
+const COLUMNS = `token, epoch, ${NEXT_EPOCH} as "nextEpoch"`
 
 /** Locks the product's fence until the transaction ends. Throws FENCED where the product is gone. */
 export async function lockFence(tx: Transaction, productId: string): Promise<ProductFence> {
   const row = await maybeOne<Row>(
     tx,
     'locking the product',
-    'select token, epoch from product_fences where product_id = $1 for no key update',
+    `select ${COLUMNS} from product_fences where product_id = $1 for no key update`,
     [productId],
   )
   return toFence(row)
@@ -42,7 +51,7 @@ export async function raiseFence(db: Queryable, productId: string): Promise<Prod
   const row = await maybeOne<Row>(
     db,
     'fencing the product',
-    'update product_fences set token = token + 1 where product_id = $1 returning token, epoch',
+    `update product_fences set token = token + 1 where product_id = $1 returning ${COLUMNS}`,
     [productId],
   )
   return toFence(row)
@@ -91,7 +100,7 @@ export async function whileNewestWriter<T>(
 
 function toFence(row: Row | null): ProductFence {
   if (row === null) throw fenced()
-  return { token: BigInt(row.token), epoch: row.epoch }
+  return { ...row, token: BigInt(row.token) }
 }
 
 export function fenced(): SluiceError {

@@ -1,7 +1,7 @@
 /** One row for every epoch of a product, and for every attempt that its quality checks kept from becoming one. */
 import type { MaskStrategy } from '../config.ts'
 import { readAtOf } from './data-ages.ts'
-import { checkFence } from './fences.ts'
+import { checkFence, NEXT_EPOCH } from './fences.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
 import { noteReadAt } from './read-ats.ts'
@@ -87,7 +87,7 @@ export async function reserveEpoch(tx: Transaction, productId: string, token: bi
   return one<ReservedEpoch>(
     tx,
     'taking the next epoch',
-    `update product_fences set epoch = epoch + 1,
+    `update product_fences set epoch = ${NEXT_EPOCH},
        epoch_committed_at = greatest(clock_timestamp(), epoch_committed_at + interval '1 millisecond')
      where product_id = $1 returning epoch, epoch_committed_at as "committedAt"`,
     [productId],

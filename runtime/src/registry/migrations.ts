@@ -54,7 +54,8 @@ import { expectations } from './migrations/097-expectations.ts'
 import { exportPlaces } from './migrations/101-export-places.ts'
 import { deletions } from './migrations/102-deletions.ts'
 import { inputsOfVersions } from './migrations/103-inputs-of-versions.ts'
-import { masksOfEpochs } from './migrations/104-masks-of-epochs.ts'
+import { formerProducts } from './migrations/104-former-products.ts'
+import { masksOfEpochs } from './migrations/105-masks-of-epochs.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -118,6 +119,7 @@ export const registryMigrations: MigrationList = {
     exportPlaces,
     deletions,
     inputsOfVersions,
+    formerProducts,
     masksOfEpochs,
   ],
 }

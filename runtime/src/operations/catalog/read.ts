@@ -2,8 +2,14 @@
  * The Iceberg catalog for readers. Files bypass every mask that is applied later, so that a reader is given the variant
  * of its own clearance under the product's name, and of its history the snapshots that today's policy shows it.
  */
-
-import { inSnapshot, lakeDamage, type TableState, type VisibleMetadata, visibleMetadata } from '@sluice/iceberg'
+import {
+  commented,
+  inSnapshot,
+  lakeDamage,
+  type TableState,
+  type VisibleMetadata,
+  visibleMetadata,
+} from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
@@ -19,6 +25,7 @@ import { findVersion } from '../../registry/versions.ts'
 import { audited, requireMember } from '../platform.ts'
 import { accessTo, type ReadAccess, refuseStaleMask, type ServedProduct } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
+import { commentsOf } from './column-comments.ts'
 import type { CatalogDeps } from './deps.ts'
 import { namespaceNotFound, tableNotFound, tableNotMade } from './errors.ts'
 
@@ -127,7 +134,8 @@ export async function loadTable(
     await audited(platform.pool, call, call.tenant, 'read.iceberg', { type: 'product', id: product.id })
   }
   const metadataLocation = visible.hidden === 0 ? state.location : null
-  return { ...visible, state, metadataLocation }
+  const metadata = commented(visible.metadata, commentsOf(product, access, served.maskedColumns))
+  return { ...visible, metadata, state, metadataLocation }
 }
 
 /** Whether the table exists for the caller: what `loadTable` would not refuse as missing. */
