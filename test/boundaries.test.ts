@@ -350,9 +350,17 @@ describe('imports', () => {
     }
   })
 
-  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors', 'compute', 'dashboard', 'event-bus', 'object-store'].map(
-    (name) => `plugins/${name}`,
-  )) {
+  for (const folder of [
+    'lookup',
+    'timeseries',
+    'analytics',
+    'realtime',
+    'connectors',
+    'compute',
+    'dashboard',
+    'event-bus',
+    'object-store',
+  ].map((name) => `plugins/${name}`)) {
     test(`${folder} imports the SDK, its declared drivers and itself`, () => {
       const { name, dependencies = {}, devDependencies = {} } = packageJson(folder)
       const forTests = ['@sluice/conformance', 'fast-check', ...Object.keys(devDependencies)]
