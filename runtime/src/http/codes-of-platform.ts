@@ -21,7 +21,8 @@ export const PLATFORM_CODES = {
   dashboards_refused: {
     status: 500,
     title: 'Refused by the dashboard server',
-    remedy: 'Give the runtime’s login there the rights that the driver asks for, and use a release that the driver is made for.',
+    remedy:
+      'Give the runtime’s login there the rights that the driver asks for, and use a release that the driver is made for.',
   },
   dashboard_login_unsafe: {
     status: 500,
