@@ -110,7 +110,7 @@ test('the runtime takes the settings that it is given', () => {
   assert.equal(config.serving['realtime']?.driver, 'redis')
   assert.equal(config.object_store.type, 's3')
   assert.equal(config.auth.issuers[0]?.issuer, 'http://localhost:8081/realms/sluice')
-  assert.deepEqual(config.events.kafka?.brokers, ['kafka:9092'])
+  assert.deepEqual(config.events['kafka']?.['brokers'], ['kafka:9092'])
   assert.match(config.database.registry_url ?? '', /^postgresql:\/\/sluice_registry:filled-in@postgres:5432\//)
 })
 

@@ -291,6 +291,14 @@ export const SUITES: readonly Suite[] = [
     tests: ['runtime/src/events/*.stack.test.ts', 'stack/changes/*.stack.test.ts'],
     expectedSeconds: 250,
   },
+  // An event bus that is none of the runtime's: on its server, and installed beside a runtime that it carries events for.
+  {
+    name: 'redis-streams',
+    servers: ['redis'],
+    tests: ['examples/plugins/redis-streams/*.stack.test.ts', 'stack/streams/*.stack.test.ts'],
+    programs: ['npm', 'tar'],
+    expectedSeconds: 40,
+  },
   // The connector for Kafka on a server, products over topics while readers and the runtime are killed, and values of Avro by a registry.
   {
     name: 'kafka-source',

@@ -177,3 +177,20 @@ test('dashboards take the settings of their driver beside keys of the runtime’
     /dashboards\.database_port/,
   )
 })
+
+test('settings of a bus of others are let through as they are where its plugin may be listed, and shown to nobody', () => {
+  const load = (environment: Readonly<Record<string, string>>) => loadConfig({ environment, flags: {} })
+  const events = { SLUICE_EVENTS__OTHERS__URL: 'redis://:s3cret@bus.test', SLUICE_EVENTS__OTHERS__COUNT: '3' }
+  assert.throws(() => load(events), { code: 'invalid_config' })
+  const named = load({ ...events, SLUICE_PLUGINS: '@sluice/connectors/files,others-bus' })
+  assert.deepEqual(named.events, { others: { url: 'redis://:s3cret@bus.test', count: '3' } })
+  assert.doesNotMatch(JSON.stringify(redactedConfig(named)), /s3cret/)
+  const own = { SLUICE_EVENTS__KAFKA__BROKERS: 'a:1,b:2', SLUICE_EVENTS__KAFKA__PASSWORD: 's3cret' }
+  const { kafka } = load({ ...own, SLUICE_PLUGINS: 'others-bus' }).events
+  assert.deepEqual([kafka?.['brokers'], kafka?.['partitions'], kafka?.['tls']], [['a:1', 'b:2'], 1, true])
+  assert.match(JSON.stringify(redactedConfig(load(own))), /a:1/)
+  assert.doesNotMatch(JSON.stringify(redactedConfig(load(own))), /s3cret/)
+  // Of two nobody could say which one is meant.
+  const both = { ...events, ...own, SLUICE_PLUGINS: 'others-bus' }
+  assert.throws(() => load(both), { code: 'invalid_config' })
+})

@@ -14,6 +14,7 @@ import { closed } from './config/closed.ts'
 import { type ExportDestination, OBJECT_STORES } from './config/object-stores.ts'
 import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
 import { dashboardsOf, shownDashboards } from './config/servers-beside.ts'
+import { shownServices } from './config/services.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
@@ -224,7 +225,11 @@ function invalidConfig(problems: readonly string[], cause?: unknown): SluiceErro
 /** The configuration as it may be shown: everything that could hold a secret is hidden. */
 export function redactedConfig(config: Config): unknown {
   const { dashboards } = config
-  const shown = dashboards === undefined ? config : { ...config, dashboards: shownDashboards(dashboards) }
+  const shown = {
+    ...config,
+    events: shownServices('event-bus', config.events),
+    ...(dashboards === undefined ? {} : { dashboards: shownDashboards(dashboards) }),
+  }
   return JSON.parse(JSON.stringify(shown), (key, value) => {
     if (value === null || value === undefined) return value
     if (/(_url|token|password|secret|key)$/.test(key) && key !== 'public_url') return '********'

@@ -169,7 +169,12 @@ export async function assemble(
     () => new EventFeed({ pool, address: databases.registry }),
     (feed) => feed.close(),
   )
-  const bus = await openBus(config, { pool, address: databases.registry, logger }, lifecycle)
+  const bus = await openBus(
+    config,
+    { pool, address: databases.registry, logger },
+    (name) => createHost(name, services, pluginMetrics),
+    lifecycle,
+  )
   const dashboards = await lifecycle.start(
     'dashboards',
     () =>
@@ -239,7 +244,7 @@ export async function assemble(
   container.register(TOKENS.materialize, {
     useFactory: (from) => materializeDeps(from.resolve(TOKENS.platform), faultPoint),
   })
-  await openChanges(container.resolve(TOKENS.materialize), config, databases, metrics, lifecycle)
+  await openChanges(container.resolve(TOKENS.materialize), bus, config, databases, metrics, lifecycle)
   const warm = () => {
     threads.warm()
     sources.prepare(codeFolderOf(config)).catch((error: unknown) => {

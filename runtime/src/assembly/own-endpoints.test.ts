@@ -9,6 +9,10 @@ const asText = (own: ReturnType<typeof ownEndpoints>) => own.map(({ address, por
 test('every server that the configuration names is the platform’s own', () => {
   const serving = {
     realtime: { driver: 'redis', settings: { url: 'rediss://redis.internal', password: 'hidden' } },
+    search: {
+      driver: 'others',
+      settings: { contact_points: ['node-1.internal:9042'], nodes: 'node-2.internal:1, [::2]:2' },
+    },
     analytics: { driver: 'trino', settings: { url: 'https://[FD00::8]:8443', path: '/var/lib' } },
   }
   const catalog = { 'connection-url': 'jdbc:postgresql://lake.internal:6432/registry' }
@@ -39,11 +43,14 @@ test('every server that the configuration names is the platform’s own', () => 
     '10.0.0.7 8181',
     '127.0.0.1 54321',
     '::1 9093',
+    '::2 2',
     'db.internal 5432',
     'fd00::8 8443',
     'kafka-1.internal 9092',
     'lake.internal 6432',
     'lineage.internal 443',
+    'node-1.internal 9042',
+    'node-2.internal 1',
     'redis.internal 6379',
     'registry.internal 5432',
     's3.internal 443',

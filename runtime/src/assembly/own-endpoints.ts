@@ -22,13 +22,11 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
 export function ownEndpoints(config: Config, embedded: { host: string; port: number } | null): readonly Endpoint[] {
   const { database, object_store, exports, serving, events, compute, trino, dashboards, openlineage, wire } = config
   const settings = Object.values(serving).map((driver) => driver.settings)
-  const others = [exports.destinations, compute.trino, dashboards, openlineage?.url]
-  const urls = textsIn([database, object_store, settings, ...others]).flatMap(endpointOf)
-  const brokers = (events.kafka?.brokers ?? []).flatMap((broker) => endpointOf(`kafka://${broker}`))
+  const others = [exports.destinations, events, compute.trino, dashboards, openlineage?.url]
+  const urls = textsIn([database, object_store, settings, ...others]).flatMap(endpointsOf)
   const { database_host: host, database_port: port = DEFAULT_PORTS['postgres:'] as number } = dashboards ?? {}
   return [
     ...urls,
-    ...brokers,
     ...(host === undefined ? [] : [{ address: host, port }]),
     ...(trino.policy_cert_file === undefined ? [] : [{ address: trino.policy_host, port: trino.policy_port }]),
     ...(embedded === null ? [] : [{ address: embedded.host, port: embedded.port }]),
@@ -42,9 +40,17 @@ function textsIn(value: unknown): readonly string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
 }
 
-/** The server that a URL leads to; none for any other text, a socket's folder among them. */
+/** `host:port` alone, as lists of servers have it; an address with colons stands in brackets. */
+const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[\w.-]+):\d{1,5}$/i
+
+/** The servers that a text names, by a URL or as a list of such texts; none for any other, a socket's folder among them. */
+function endpointsOf(text: string): readonly Endpoint[] {
+  const whole = endpointOf(text)
+  return whole.length > 0 ? whole : text.split(',').flatMap((one) => endpointOf(one.trim()))
+}
+
 function endpointOf(text: string): readonly Endpoint[] {
-  const plain = text.replace(/^jdbc:/, '')
+  const plain = HOST_AND_PORT.test(text) ? `tcp://${text}` : text.replace(/^jdbc:/, '')
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(plain) || !URL.canParse(plain)) return []
   const url = new URL(plain)
   const host = url.searchParams.get('host') ?? decodeURIComponent(url.hostname)

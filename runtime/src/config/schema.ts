@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { Auth, Cors, Masking } from './access.ts'
 import { closed } from './closed.ts'
-import { Events, OpenLineage, Webhooks } from './events.ts'
+import { eventsOf, OpenLineage, Webhooks } from './events.ts'
 import { Limits, Mcp, Push } from './limits.ts'
 import { Exports, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
@@ -11,7 +11,7 @@ import { Upkeep } from './upkeep.ts'
 import { Wire } from './wire.ts'
 
 /** @param takesOthers whether plugins may bring servers whose settings are known only once they are loaded */
-const schemaOf = (_takesOthers: boolean) =>
+const schemaOf = (takesOthers: boolean) =>
   Type.Object(
     {
       data_dir: Type.String({ default: '.sluice', description: 'Folder for everything that is kept.' }),
@@ -92,7 +92,7 @@ const schemaOf = (_takesOthers: boolean) =>
         closed,
       ),
       programs: Type.Optional(Programs),
-      events: Events,
+      events: eventsOf(takesOthers),
       openlineage: Type.Optional(OpenLineage),
       masking: Masking,
       stop: Type.Object(

@@ -1,5 +1,6 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
 import { SUPERSET_SETTINGS } from '@sluice/dashboard/superset/settings'
+import { settingsSchema as kafkaBus } from '@sluice/event-bus/kafka/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
 import { closed } from './closed.ts'
@@ -10,7 +11,7 @@ export type Settings = Readonly<Record<string, unknown>>
 export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, JsonSchema>>>> = {
   compute: {},
   dashboard: { superset: SUPERSET_SETTINGS },
-  'event-bus': {},
+  'event-bus': { kafka: kafkaBus },
   'object-store': {},
 }
 
@@ -24,6 +25,12 @@ export function serviceByName(kind: ServiceKind, takesOthers = false): TSchema {
   )
   const others = takesOthers ? { additionalProperties: Type.Record(Type.String(), Type.Unknown()) } : closed
   return Type.Object(Object.fromEntries(own), { ...others, maxProperties: 1 })
+}
+
+/** As they may be shown: of a plugin of others it is not known here which of its settings are secret. */
+export function shownServices(kind: ServiceKind, named: Readonly<Record<string, unknown>>): object {
+  const shown = (name: string) => (Object.hasOwn(OWN_SERVICES[kind], name) ? named[name] : '********')
+  return Object.fromEntries(Object.keys(named).map((name) => [name, shown(name)]))
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type ChangeSet, toJsonValue } from '@sluice/sdk'
-import { type ChangeMessage, changeMessages, changeTopic, changeTopicPrefix, inBatches } from './change-message.ts'
+import { type BusMessage, type ChangeSet, toJsonValue } from '@sluice/sdk'
+import { changeMessages, changeTopic, changeTopicPrefix, inBatches } from './change-message.ts'
 
 describe('names of change topics', () => {
   it('tell tenant, namespace, product and variant, and never two products by one', () => {
@@ -61,7 +61,7 @@ const changes = {
   },
 } as unknown as ChangeSet
 
-async function messagesOf(epoch: number): Promise<ChangeMessage[]> {
+async function messagesOf(epoch: number): Promise<BusMessage[]> {
   const committedAt = new Date('2026-01-02T03:04:05.678Z')
   return Array.fromAsync(changeMessages(stream, { epoch, version: '1.2.3', committedAt }, changes))
 }

@@ -3,7 +3,7 @@
  * row, or nothing where it is gone; everything else stands in headers.
  */
 import { createHash } from 'node:crypto'
-import type { ChangeSet, Column } from '@sluice/sdk'
+import type { BusMessage, ChangeSet, Column } from '@sluice/sdk'
 import { rowJson } from './row-json.ts'
 
 export type ChangeVariant = 'masked' | 'clear'
@@ -25,14 +25,6 @@ export interface ChangeEpoch {
   readonly committedAt: Date
 }
 
-export interface ChangeMessage {
-  readonly topic: string
-  readonly key: string
-  /** Null: the row is gone. */
-  readonly value: string | null
-  readonly headers: Readonly<Record<string, string>>
-}
-
 const MAX_TOPIC_CHARACTERS = 249
 
 /** What the names of all change topics of a tenant begin with, and no other tenant's: slugs hold no dots. */
@@ -41,8 +33,8 @@ export function changeTopicPrefix(tenant: string): string {
 }
 
 /**
- * `sluice-changes.{tenant}.{namespace}.{product}.{variant}`, with `-` for `_`: Kafka holds `a_b.c` and `a.b_c` for one
- * name, and no name of ours has a hyphen. Names beyond Kafka's 249 characters are cut, and end in a hash.
+ * `sluice-changes.{tenant}.{namespace}.{product}.{variant}`, with `-` for `_`: a bus may hold `a_b.c` and `a.b_c` for
+ * one name, and no name of ours has a hyphen. Names beyond 249 characters, which no bus takes, are cut, and end in a hash.
  */
 export function changeTopic(tenant: string, domain: string, product: string, variant: ChangeVariant): string {
   const end = `.${variant}`
@@ -57,11 +49,11 @@ export async function* changeMessages(
   stream: ChangeStream,
   epoch: ChangeEpoch,
   changes: ChangeSet,
-): AsyncGenerator<ChangeMessage> {
+): AsyncGenerator<BusMessage> {
   const { columns, primaryKey } = changes.schema
   const keys = primaryKey.map((name) => columns.findIndex((column) => column.name === name))
   const keyColumns = keys.map((index) => columns[index] as Column)
-  const message = (key: string, value: string | null): ChangeMessage => ({
+  const message = (key: string, value: string | null): BusMessage => ({
     topic: stream.topic,
     key,
     value,
@@ -107,10 +99,10 @@ function headersOf(
 
 /** Gathers what is sent at once: at most so many messages and characters, and always one. */
 export async function* inBatches(
-  messages: AsyncIterable<ChangeMessage>,
+  messages: AsyncIterable<BusMessage>,
   most: { readonly messages: number; readonly characters: number },
-): AsyncGenerator<readonly ChangeMessage[]> {
-  let batch: ChangeMessage[] = []
+): AsyncGenerator<readonly BusMessage[]> {
+  let batch: BusMessage[] = []
   let characters = 0
   for await (const message of messages) {
     const size = message.key.length + (message.value?.length ?? 0)

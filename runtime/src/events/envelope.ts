@@ -1,4 +1,5 @@
 /** Events as the outside sees them: CloudEvents 1.0, JSON format. */
+import type { BusMessage } from '@sluice/sdk'
 
 export const EVENT_KINDS = ['tenant', 'deployment', 'ingestion', 'materialization', 'quality', 'audit'] as const
 
@@ -76,4 +77,12 @@ export function topicPrefix(tenant: string): string {
 /** The event bus's topic for a kind of event of a tenant. */
 export function topicName(tenant: string, kind: EventKind): string {
   return `${topicPrefix(tenant)}${kind}`
+}
+
+const STRUCTURED = { 'content-type': 'application/cloudevents+json; charset=UTF-8' } as const
+
+/** In structured mode: the event whole is the value. What is told of one thing has one key, and so stays in order. */
+export function toBusMessage(event: CloudEvent): BusMessage {
+  const topic = topicName(event.tenantid, event.type.split('.')[1] as EventKind)
+  return { topic, key: event.subject ?? event.tenantid, value: JSON.stringify(event), headers: STRUCTURED }
 }

@@ -9,6 +9,7 @@ import type { CloudEvent } from './envelope.ts'
 import { EventFeed } from './feed.ts'
 import { eventMigrations } from './migrations.ts'
 import { appendEvent, dropTopics, listTopics, numberEvents, provisionTopics, pruneEvents } from './outbox.ts'
+import { enlistTenants, forgetRelays } from './relay-positions.ts'
 
 const database = await (await startTestPostgres()).createDatabase({ migrations: [eventMigrations] })
 const pool = database.pool({ maxConnections: 12 })
@@ -216,6 +217,20 @@ describe('events', { timeout: 600_000 }, () => {
     await assert.rejects(take(tenant, 9, 1), { code: 'events_expired' })
     await say(tenant, '11')
     assert.deepEqual(sequences(await take(tenant, 10, 1)), [11])
+  })
+
+  it('wait for the bus that there is, and for none that there was', async () => {
+    const tenant = await newTenant()
+    for (const name of ['1', '2']) await say(tenant, name)
+    await take(tenant, 0, 2)
+    const pruned = () => inTransaction(pool, (tx) => pruneEvents(tx, tenant, { maxEvents: 0 }))
+    for (const relay of ['former', 'chosen']) await enlistTenants(pool, relay)
+    await forgetRelays(pool, 'chosen')
+    assert.equal(await pruned(), 0)
+    await pool.query(`update event_relay_positions set sequence = 1 where tenant = $1 and relay = 'chosen'`, [tenant])
+    assert.equal(await pruned(), 1)
+    await forgetRelays(pool, null)
+    assert.equal(await pruned(), 1)
   })
 
   it('are found without a notification', async () => {

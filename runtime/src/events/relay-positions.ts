@@ -88,7 +88,11 @@ export async function enlistTenants(db: Queryable, relay: string): Promise<void>
   )
 }
 
-/** What is not relayed is kept however old it is; without a relay there is nothing to wait for. */
-export async function forgetRelays(db: Queryable): Promise<void> {
-  await change(db, 'forgetting relays', 'delete from event_relay_positions', [])
+/**
+ * What is not relayed is kept however old it is; without a relay there is nothing to wait for.
+ * @param but the one that there is, or null
+ */
+export async function forgetRelays(db: Queryable, but: string | null): Promise<void> {
+  const statement = 'delete from event_relay_positions where relay is distinct from $1'
+  await change(db, 'forgetting relays', statement, [but])
 }

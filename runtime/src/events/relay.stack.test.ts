@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, describe, it } from 'node:test'
 import { Consumer, type Message, MessagesStreamModes, stringDeserializers } from '@platformatic/kafka'
+import plugin from '@sluice/event-bus/kafka'
+import type { KafkaSettings } from '@sluice/event-bus/kafka/settings'
+import type { BusMessage, EventBus, ServiceHost } from '@sluice/sdk'
 import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
-import type { BusEvent, EventBus } from './bus.ts'
+import { busTenant } from './bus-tenant.ts'
 import type { CloudEvent } from './envelope.ts'
-import { openKafkaBus } from './kafka-bus.ts'
-import type { KafkaSettings } from './kafka-client.ts'
 import { eventMigrations } from './migrations.ts'
 import { appendEvent, dropTopics, numberEvents, provisionTopics, pruneEvents } from './outbox.ts'
 import { EventRelay } from './relay.ts'
@@ -15,11 +16,16 @@ import { EventRelay } from './relay.ts'
 const url = new URL(process.env['SLUICE_TEST_KAFKA_URL'] ?? 'kafka://unset')
 const database = await (await startTestPostgres()).createDatabase({ migrations: [eventMigrations] })
 const pool = database.pool({ maxConnections: 8 })
-const bus = await openKafkaBus(settings())
+const bus = await open()
 after(async () => {
   await bus.close()
   await database.drop()
 })
+
+/** This driver asks nothing of its host. */
+function open(parts: Partial<KafkaSettings> = {}): Promise<EventBus> {
+  return plugin.open(settings(parts), {} as ServiceHost)
+}
 
 function settings(parts: Partial<KafkaSettings> = {}): KafkaSettings {
   return {
@@ -44,7 +50,15 @@ afterEach(async () => {
 })
 
 function relayTo(target: EventBus, leaseMs = 60_000): EventRelay {
-  const relay = new EventRelay({ pool, address: database.address, bus: target, logger, leaseMs, pollMs: 100 })
+  const relay = new EventRelay({
+    name: 'kafka',
+    pool,
+    address: database.address,
+    bus: target,
+    logger,
+    leaseMs,
+    pollMs: 100,
+  })
   relays.push(relay)
   return relay
 }
@@ -53,12 +67,12 @@ let tenants = 0
 
 async function newTenant(slug = `tenant-${Date.now()}-${tenants++}`): Promise<string> {
   const topics = await inTransaction(pool, (tx) => provisionTopics(tx, slug))
-  await bus.provision(slug, topics)
+  await bus.provision(busTenant(slug), topics)
   return slug
 }
 
 async function removed(tenant: string): Promise<void> {
-  await bus.drop(tenant)
+  await bus.drop(busTenant(tenant))
   await inTransaction(pool, (tx) => dropTopics(tx, tenant))
 }
 
@@ -145,7 +159,7 @@ describe('the relay', { timeout: 600_000 }, () => {
 
   it('is one at a time, and another takes over where it ends', async () => {
     const tenant = await newTenant()
-    const sent: (readonly [string, BusEvent])[] = []
+    const sent: (readonly [string, BusMessage])[] = []
     const watched = (who: string): EventBus => ({
       ...bus,
       publish: async (events) => {
@@ -190,10 +204,10 @@ describe('the relay', { timeout: 600_000 }, () => {
 
   it('keeps what was not sent while the bus is away, however old it is', async () => {
     const tenant = await newTenant()
-    const away = await openKafkaBus(settings({ brokers: ['127.0.0.1:1'] }))
+    const away = await open({ brokers: ['127.0.0.1:1'] })
     const waiting = relayTo(away, 200)
     for (const name of numbers(3)) await say(tenant, name)
-    await assert.rejects(away.provision(tenant, []), { kind: 'TRANSIENT', code: 'bus_unavailable' })
+    await assert.rejects(away.provision(busTenant(tenant), []), { kind: 'TRANSIENT', code: 'bus_unavailable' })
     await waiting.close()
     await away.close()
     await inTransaction(pool, (tx) => numberEvents(tx, tenant))

@@ -3,12 +3,11 @@
  * a registry one does it at a time, by a lease; one that lost it in the middle can send events twice, and moves nothing.
  */
 import { randomUUID } from 'node:crypto'
-import { isSluiceError, type Logger } from '@sluice/sdk'
+import { type EventBus, isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { DatabaseAddress } from '../database/address.ts'
 import { inTransaction } from '../database/pools.ts'
-import type { BusEvent, EventBus } from './bus.ts'
-import { type CloudEvent, type EventKind, topicName } from './envelope.ts'
+import { toBusMessage } from './envelope.ts'
 import { hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
 import {
   acquireRelay,
@@ -27,8 +26,8 @@ export interface RelayOptions {
   readonly address: DatabaseAddress
   readonly bus: EventBus
   readonly logger: Logger
-  /** Positions are kept for each name. Default `kafka`. */
-  readonly name?: string
+  /** Of the bus: positions are kept for each. */
+  readonly name: string
   /** Default 15 s. */
   readonly leaseMs?: number
   /** How often is looked without being told. Default 2 s. */
@@ -48,7 +47,7 @@ export class EventRelay {
   #lease: RelayLease | null = null
 
   constructor(options: RelayOptions) {
-    this.#options = { name: 'kafka', leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
+    this.#options = { leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
     const { address, logger, pollMs, pool } = this.#options
     this.#rounds = runInRounds({
       address,
@@ -98,14 +97,9 @@ export class EventRelay {
     // Only who has it still may send: the lease is renewed before each batch, and outlasts the sending of one.
     const renewed = await acquireRelay(pool, name, this.#owner, leaseMs)
     if (renewed?.token !== lease.token) return false
-    await bus.publish(events.map(toBusEvent))
+    await bus.publish(events.map(toBusMessage))
     const position = { tenant, sequence: Number(last.sequence) }
     const isMoved = await inTransaction(pool, (tx) => moveRelay(tx, lease, position))
     return isMoved && events.length === EVENTS_AT_ONCE
   }
-}
-
-function toBusEvent(event: CloudEvent): BusEvent {
-  const kind = event.type.split('.')[1] as EventKind
-  return { topic: topicName(event.tenantid, kind), event }
 }

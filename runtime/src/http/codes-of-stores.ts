@@ -265,17 +265,22 @@ export const STORE_CODES = {
   bus_unavailable: {
     status: 503,
     title: 'Event bus unavailable',
-    remedy: 'Check the brokers, and the addresses, login and rights under events.kafka.',
+    remedy: 'Check its servers, and the addresses, login and rights under events.',
   },
   bus_unguarded: {
     status: 503,
     title: 'Event bus without access rules',
-    remedy: 'Give the brokers logins and an authorizer, and name a login under events.kafka.',
+    remedy: 'Let its servers ask for logins and keep rights, and name a login under events.',
+  },
+  bus_without_changes: {
+    status: 503,
+    title: 'Event bus without change topics',
+    remedy: 'Leave change_topics out of its settings, or name another bus under events.',
   },
   change_too_large: {
     status: 422,
     title: 'Row too large for the event bus',
-    remedy: 'Raise the largest message that the brokers take, or leave the column out.',
+    remedy: 'Raise the largest message that the bus takes, or leave the column out.',
   },
   copy_remains: { status: 503, title: 'Copy not removed from a store', remedy: 'Try again.' },
   date_out_of_range: {

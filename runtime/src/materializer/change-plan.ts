@@ -1,4 +1,5 @@
 /** Which topics of changed rows a product has, of what, and for whom. Pure. */
+import type { ChangeReaders } from '@sluice/sdk'
 import { type ChangeVariant, changeTopic } from '../events/change-message.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification } from '../policy/classification.ts'
@@ -9,12 +10,6 @@ import type { TopicShape } from '../registry/change-topics.ts'
 import type { Product } from '../registry/products.ts'
 import type { RaisedByDigest } from '../registry/raised-classes.ts'
 import { planVariants, type VariantPlan } from './variants.ts'
-
-/** Who may read change topics, with `{tenant}` in it. */
-export interface ChangePrincipals {
-  readonly reader: string | null
-  readonly cleared: string | null
-}
 
 export interface PlannedTopic {
   readonly variant: ChangeVariant
@@ -38,7 +33,7 @@ export function planTopics(
   version: ManifestSet,
   ofNewest: ManifestSet | null,
   rules: MaskingRules,
-  principals: ChangePrincipals,
+  logins: ChangeReaders,
   raised: RaisedByDigest = new Map(),
 ): readonly PlannedTopic[] {
   const hiddenBy = (version: ManifestSet | null): Columns =>
@@ -50,7 +45,7 @@ export function planTopics(
   const isOpen = level === 'public' || level === 'internal'
   const named = (pattern: string | null) =>
     pattern === null || !isOpen ? [] : [pattern.replaceAll('{tenant}', product.tenant)]
-  const { reader, cleared } = principals
+  const { reader, cleared } = logins
   const topic = (variant: ChangeVariant, plan: VariantPlan, readers: readonly string[]): PlannedTopic => ({
     variant,
     topic: changeTopic(product.tenant, product.domain, product.name, variant),

@@ -4,11 +4,10 @@
  * processes on a registry one does it at a time, by a lease; what a process sends that lost it is refused by the bus.
  */
 import { createHash, randomUUID } from 'node:crypto'
-import { isSluiceError } from '@sluice/sdk'
+import { type ChangeBus, type ChangeReaders, type ChangeWriter, isSluiceError } from '@sluice/sdk'
 import type { DatabaseAddress } from '../database/address.ts'
 import { inTransaction } from '../database/pools.ts'
-import type { ChangeBus, ChangeWriter } from '../events/bus.ts'
-import { changeMessages, inBatches } from '../events/change-message.ts'
+import { changeMessages, changeTopicPrefix, inBatches } from '../events/change-message.ts'
 import { appendEvent } from '../events/outbox.ts'
 import { acquireRelay, type RelayLease, releaseRelay } from '../events/relay-positions.ts'
 import { runInRounds } from '../events/rounds.ts'
@@ -38,18 +37,17 @@ import { blockingColumns } from '../registry/raised-classes.ts'
 import { isClearedLoginTaken } from '../registry/tenants.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type ChangeDeps, ChangesLost, changesSince } from './change-epochs.ts'
-import { type ChangePrincipals, mayStay, type PlannedTopic, planTopics } from './change-plan.ts'
+import { mayStay, type PlannedTopic, planTopics } from './change-plan.ts'
 import type { MaterializeDeps } from './materialize.ts'
 
 export interface ChangeRelayOptions extends ChangeDeps, Pick<MaterializeDeps, 'logger'> {
   /** Of the registry, for the connection that listens. */
   readonly address: DatabaseAddress
   readonly bus: ChangeBus
+  /** Another one has none of the topics. */
+  readonly busName: string
   readonly rules: MaskingRules
-  readonly principals: ChangePrincipals
   readonly faultPoint: FaultPoint
-  /** False: topics that were made are removed, and none is made. */
-  readonly isOn: boolean
   readonly onSent: (variant: string, rows: number) => void
   /** Default 30 s; longer than any call to the bus. */
   readonly leaseMs?: number
@@ -80,7 +78,7 @@ export class ChangeRelay {
   constructor(options: ChangeRelayOptions) {
     this.#options = { leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
     // The last one: what topics of a release before may have to be made anew for.
-    this.#settings = digestOf(options.rules, options.principals, 'logins of one tenant')
+    this.#settings = digestOf(options.rules, options.bus.readers, options.busName, 'logins of one tenant')
     const { address, logger, pollMs, pool } = this.#options
     const { signal } = this.#stop
     this.#rounds = runInRounds({
@@ -109,10 +107,10 @@ export class ChangeRelay {
   }
 
   async #round(): Promise<void> {
-    const { pool, isOn } = this.#options
+    const { pool, bus } = this.#options
     if ((await this.#acquireLease()) === null) return
-    for (const topic of await changeTopicsWithoutProduct(pool, !isOn, AT_ONCE)) await this.#remove(topic)
-    if (!isOn) return
+    for (const topic of await changeTopicsWithoutProduct(pool, !bus.isOn, AT_ONCE)) await this.#remove(topic)
+    if (!bus.isOn) return
     for (const due of await productsWithChanges(pool, this.#settings, AT_ONCE)) {
       if (this.#stop.signal.aborted || (await this.#acquireLease()) === null) return
       await this.#serve(due)
@@ -176,11 +174,11 @@ export class ChangeRelay {
   }
 
   /** None that is cleared where it is another tenant's: such topics are taken away, and it is told by which tenant. */
-  async #loginsOf(tenant: string): Promise<ChangePrincipals> {
-    const { pool, principals, logger } = this.#options
-    const { reader, cleared } = principals
-    if (reader === null || cleared === null) return principals
-    if (!(await isClearedLoginTaken(pool, tenant, { reader, cleared }))) return principals
+  async #loginsOf(tenant: string): Promise<ChangeReaders> {
+    const { pool, bus, logger } = this.#options
+    const { reader, cleared } = bus.readers
+    if (reader === null || cleared === null) return bus.readers
+    if (!(await isClearedLoginTaken(pool, tenant, { reader, cleared }))) return bus.readers
     if (!this.#toldOf.has(tenant)) {
       this.#toldOf.add(tenant)
       logger.warn(
@@ -188,7 +186,7 @@ export class ChangeRelay {
         { tenant, login: cleared.replaceAll('{tenant}', tenant) },
       )
     }
-    return { ...principals, cleared: null }
+    return { reader, cleared: null }
   }
 
   /** The topic with its rules, and nothing in it that may not be there (any more). Returns the newest epoch in it. */
@@ -202,7 +200,12 @@ export class ChangeRelay {
       await bus.empty(name)
     }
     await rememberReaders(pool, state, [...new Set([...state.readers, ...readers])])
-    const isNew = await bus.ensure({ name, tenant: state.tenant, readers, formerReaders: state.readers })
+    const isNew = await bus.ensure({
+      name,
+      prefix: changeTopicPrefix(state.tenant),
+      readers,
+      formerReaders: state.readers,
+    })
     const isEmpty = isNew || !stays
     await changeTopicMade(pool, state, { madeFor, shape, readers, refused: null, isEmpty })
     return isEmpty ? null : state.sentEpoch

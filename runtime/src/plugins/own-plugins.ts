@@ -11,12 +11,16 @@ const OWN: Readonly<Record<string, () => Promise<{ readonly default?: unknown }>
   '@sluice/connectors/postgresql': () => import('@sluice/connectors/postgresql'),
   '@sluice/connectors/s3-files': () => import('@sluice/connectors/s3-files'),
   '@sluice/dashboard/superset': () => import('@sluice/dashboard/superset'),
+  '@sluice/event-bus/kafka': () => import('@sluice/event-bus/kafka'),
   '@sluice/lookup/postgresql': () => import('@sluice/lookup/postgresql'),
   '@sluice/realtime/lmdb': () => import('@sluice/realtime/lmdb'),
   '@sluice/realtime/redis': () => import('@sluice/realtime/redis'),
   '@sluice/timeseries/postgresql': () => import('@sluice/timeseries/postgresql'),
   '@sluice/timeseries/timescaledb': () => import('@sluice/timeseries/timescaledb'),
 }
+
+/** What drivers of these load where they are chosen, which is seldom: no part of that file. */
+export const SELDOM_LOADED: readonly string[] = ['@platformatic/kafka']
 
 /** The module behind the specifier, or null where it is none of these. */
 export async function ownPlugin(specifier: string): Promise<{ readonly default?: unknown } | null> {

@@ -66,7 +66,7 @@ async function opened<Plugin>(specifier: string, { located, declared }: FoundPlu
 /**
  * The settings as the plugin's schema says: texts of the environment converted, defaults filled in. Throws CONFIG
  * `invalid_settings` that names every fault and no value.
- * @param where in the configuration: `events.kafka`
+ * @param where in the configuration: `events`, a dot and its name
  */
 export function completeSettings<Complete>(
   plugin: Pick<ServicePlugin<ServiceKind, never, unknown>, 'settingsSchema'>,

@@ -1,5 +1,6 @@
 /** What the registry says about how much there is to do, and how far it is behind. */
 import type pg from 'pg'
+import { OWN_SERVICES } from '../config/services.ts'
 import { type FreshnessLoad, freshnessLoad } from './product-freshness.ts'
 import type { RunKind } from './runs.ts'
 import { type ScheduleLoad, scheduleLoad } from './schedules.ts'
@@ -7,8 +8,8 @@ import { many, one } from './sql.ts'
 
 export const RUN_ENDS = ['succeeded', 'failed', 'cancelled'] as const
 export const ENDPOINT_TYPES = ['lookup', 'timeseries', 'realtime', 'analytics'] as const
-/** Of events; that of changed rows counts epochs, by topic. */
-export const RELAYS = ['kafka'] as const
+/** Of events, by the bus that comes with the runtime; that of changed rows counts epochs, by topic. */
+export const RELAYS = Object.keys(OWN_SERVICES['event-bus'])
 export const UPKEEP_TASKS = ['prune', 'expire', 'compact', 'clean'] as const
 
 export interface RegistryLoad {

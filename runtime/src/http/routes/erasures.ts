@@ -79,7 +79,7 @@ const ErasureShape = Type.Object(
 )
 
 const NOTE =
-  'The source is not changed: a read that brings the row again, where the source still has it, brings it back. Not reached: backups, write-ahead logs and dead rows of PostgreSQL until they are recycled and vacuumed, topics of Kafka, and what readers have taken.'
+  'The source is not changed: a read that brings the row again, where the source still has it, brings it back. Not reached: backups, write-ahead logs and dead rows of PostgreSQL until they are recycled and vacuumed, topics of the event bus, and what readers have taken.'
 
 /** Rows of sources that are to be nowhere any more. */
 export function erasureRoutes(platform: Platform, cursors: Cursors): readonly Route[] {

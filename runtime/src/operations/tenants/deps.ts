@@ -1,5 +1,5 @@
+import type { EventBus } from '@sluice/sdk'
 import type { CatalogLogins } from '../../catalog/logins.ts'
-import type { EventBus } from '../../events/bus.ts'
 import type { ProductsDeps } from '../products/deps.ts'
 
 /** What the operations of `tenants` work with, and those that they call. */

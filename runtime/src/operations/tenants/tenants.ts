@@ -3,6 +3,7 @@
 import type { StorageRoom } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
+import { busTenant } from '../../events/bus-tenant.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
 import { lakeBytes } from '../../lake/registry-catalog.ts'
@@ -113,7 +114,7 @@ async function provisionResources(
     await createTenantKeys(tx, platform.masters, slug)
     return provisionTopics(tx, slug)
   })
-  await platform.bus?.provision(slug, topics)
+  await platform.bus?.provision(busTenant(slug), topics)
   await renewProvisioning(platform.pool, lease)
   await platform.lake.provision(slug)
   return {
@@ -153,7 +154,7 @@ async function giveUp(platform: TenantsDeps, lease: ProvisioningLease): Promise<
 function stepsBack(platform: TenantsDeps, slug: string): readonly (() => Promise<void>)[] {
   return [
     () => platform.lake.drop(slug),
-    async () => platform.bus?.drop(slug),
+    async () => platform.bus?.drop(busTenant(slug)),
     () => inTransaction(platform.pool, (tx) => dropTopics(tx, slug)),
     () => destroyTenantKeys(platform.pool, slug),
   ]
@@ -306,7 +307,7 @@ export async function removeTenant(
   await dropTenantCopies(slug, platform)
   await platform.catalogLogins.revoke(slug)
   await platform.lake.drop(slug)
-  await platform.bus?.drop(slug)
+  await platform.bus?.drop(busTenant(slug))
   await inTransaction(platform.pool, async (tx) => {
     await dropTopics(tx, slug)
     await deleteTenant(tx, slug)

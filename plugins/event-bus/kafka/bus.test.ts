@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { after, describe, it } from 'node:test'
-import { openKafkaBus } from './kafka-bus.ts'
+import { openKafkaBus } from './bus.ts'
 
+const ACME = { slug: 'acme', events: 'sluice.acme.', changes: 'sluice-changes.acme.' }
 const connections: Socket[] = []
 /** Resets whoever has begun to log in, as a broker's machine does when the broker was killed. */
 const server = createServer((socket) => {
@@ -26,7 +27,7 @@ describe('a broker that ends while clients log in', () => {
       replicas: 1,
       change_topics: false,
     })
-    await assert.rejects(bus.provision('acme', ['sluice.acme.tenant']), { kind: 'TRANSIENT', code: 'bus_unavailable' })
+    await assert.rejects(bus.provision(ACME, ['sluice.acme.tenant']), { kind: 'TRANSIENT', code: 'bus_unavailable' })
     assert.ok(connections.length > 0)
     await bus.close()
   })

@@ -4,11 +4,11 @@
  * lost its turn without knowing it can add nothing.
  */
 import type { Acl, Admin, Producer } from '@platformatic/kafka'
-import type { ChangeBus, ChangeTopic, ChangeWriter } from './bus.ts'
-import { type ChangeMessage, changeTopicPrefix } from './change-message.ts'
-import { untilKnown } from './kafka-bus.ts'
-import { clientOptions, guarded, heard, type KafkaSettings, unguarded, within } from './kafka-client.ts'
-import { groupRight, type Kafka, ofResource, topicRight } from './kafka-rights.ts'
+import type { BusMessage, ChangeBus, ChangeTopic, ChangeWriter } from '@sluice/sdk'
+import { untilKnown } from './brokers.ts'
+import { asSent, clientOptions, guarded, heard, unguarded, within } from './client.ts'
+import { groupRight, type Kafka, ofResource, topicRight } from './rights.ts'
+import type { KafkaSettings } from './settings.ts'
 
 const TRANSACTIONAL_ID = 'sluice-changes'
 const CLOSE_TIMEOUT_MS = 5000
@@ -29,11 +29,13 @@ const CONFIGS = {
 } as const
 
 /** Does no I/O yet. */
-export async function openKafkaChanges(settings: KafkaSettings): Promise<ChangeBus> {
+export async function openKafkaChanges(settings: KafkaSettings): Promise<ChangeBus & { close(): Promise<void> }> {
   const kafka = await import('@platformatic/kafka')
   const options = await clientOptions(settings)
   const admin = heard(new kafka.Admin(options))
   return {
+    isOn: settings.change_topics,
+    readers: { reader: settings.reader_principal ?? null, cleared: settings.cleared_principal ?? null },
     ensure: (topic) => guarded(() => ensure(kafka, admin, settings, topic)),
     empty: (topic) => guarded(() => empty(admin, topic, settings.partitions)),
     remove: (topic) => guarded(() => remove(kafka, admin, topic)),
@@ -63,14 +65,14 @@ async function ensure(kafka: Kafka, admin: Admin, settings: KafkaSettings, topic
 }
 
 /** The own login is named too: a topic without a rule may be open to everybody, by the brokers' settings. */
-function rightsOf(kafka: Kafka, { name, tenant, readers }: ChangeTopic, own: string): Acl[] {
+function rightsOf(kafka: Kafka, { name, prefix, readers }: ChangeTopic, own: string): Acl[] {
   const { READ, DESCRIBE, ALL } = kafka.AclOperations
   return [
     topicRight(kafka, own, name, ALL),
     ...readers.flatMap((reader) => [
       topicRight(kafka, reader, name, READ),
       topicRight(kafka, reader, name, DESCRIBE),
-      groupRight(kafka, reader, changeTopicPrefix(tenant)),
+      groupRight(kafka, reader, prefix),
     ]),
   ]
 }
@@ -114,16 +116,9 @@ async function openWriter(kafka: Kafka, options: Awaited<ReturnType<typeof clien
 
 type Begun = NonNullable<Producer<string, string, string, string>['transaction']>
 
-async function writeAll(transaction: Begun, messages: readonly ChangeMessage[]): Promise<void> {
+async function writeAll(transaction: Begun, messages: readonly BusMessage[]): Promise<void> {
   try {
-    await transaction.send({
-      messages: messages.map(({ topic, key, value, headers }) => ({
-        topic,
-        key,
-        headers,
-        ...(value === null ? {} : { value }),
-      })),
-    })
+    await transaction.send({ messages: messages.map(asSent) })
     await transaction.commit()
   } catch (error) {
     // The first error tells more; a transaction that cannot be ended runs out at the broker.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { KafkaSettings } from './kafka-client.ts'
-import { isAnothersClearedLogin } from './kafka-rights.ts'
+import { isAnothersClearedLogin } from './rights.ts'
+import type { KafkaSettings } from './settings.ts'
 
 const settings = (reader: string, cleared: string) =>
   ({ reader_principal: reader, cleared_principal: cleared }) as KafkaSettings

@@ -1,21 +1,20 @@
-/** The event bus on Kafka: a topic for each kind of a tenant's events, CloudEvents 1.0 in structured mode. */
-import { setTimeout as sleep } from 'node:timers/promises'
+/** Events on Kafka: a topic for each kind of a tenant's events. */
 import type { Acl, Admin, Producer } from '@platformatic/kafka'
-import type { BusEvent, EventBus } from './bus.ts'
-import { changeTopicPrefix } from './change-message.ts'
-import { topicPrefix } from './envelope.ts'
-import { clientOptions, guarded, heard, type KafkaSettings, REQUEST_TIMEOUT_MS, within } from './kafka-client.ts'
-import { groupRight, isAnothersClearedLogin, type Kafka, ofResource } from './kafka-rights.ts'
+import type { BusMessage, BusTenant, EventBus } from '@sluice/sdk'
+import { untilKnown } from './brokers.ts'
+import { openKafkaChanges } from './changes.ts'
+import { asSent, clientOptions, guarded, heard, within } from './client.ts'
+import { groupRight, isAnothersClearedLogin, type Kafka, ofResource } from './rights.ts'
+import type { KafkaSettings } from './settings.ts'
 
 const CLOSE_TIMEOUT_MS = 5000
-const KNOWN_POLL_MS = 50
-const STRUCTURED = { 'content-type': 'application/cloudevents+json; charset=UTF-8' } as const
 
 /** Does no I/O yet: a bus that is away stops nobody but the relay, and the making of tenants. */
 export async function openKafkaBus(settings: KafkaSettings): Promise<EventBus> {
   const kafka = await import('@platformatic/kafka')
   const options = await clientOptions(settings)
   const admin = heard(new kafka.Admin(options))
+  const { close: closeChanges, ...changes } = await openKafkaChanges(settings)
   // Idempotent: a batch that is sent again after a lost answer is kept once, and in its order.
   const writing = { serializers: kafka.stringSerializers, idempotent: true, acks: -1 }
   const producer = heard(new kafka.Producer({ ...options, ...writing }))
@@ -23,9 +22,10 @@ export async function openKafkaBus(settings: KafkaSettings): Promise<EventBus> {
     admits: (tenant) => !isAnothersClearedLogin(settings, tenant),
     provision: (tenant, topics) => guarded(() => provision(kafka, admin, settings, tenant, topics)),
     drop: (tenant) => guarded(() => drop(kafka, admin, settings, tenant)),
-    publish: (events) => guarded(() => publish(producer, events)),
+    publish: (messages) => guarded(() => publish(producer, messages)),
+    changes,
     async close() {
-      const closing = () => Promise.allSettled([producer.close(true), admin.close()])
+      const closing = () => Promise.allSettled([producer.close(true), admin.close(), closeChanges()])
       // Nothing is sent any more; a broker that does not answer to a goodbye is left.
       await within(CLOSE_TIMEOUT_MS, closing).catch(() => undefined)
     },
@@ -36,7 +36,7 @@ async function provision(
   kafka: Kafka,
   admin: Admin,
   settings: KafkaSettings,
-  tenant: string,
+  tenant: BusTenant,
   topics: readonly string[],
 ): Promise<void> {
   const known = new Set(await admin.listTopics({}))
@@ -48,23 +48,11 @@ async function provision(
   await untilKnown(admin, (known) => topics.every((topic) => known.has(topic)))
 }
 
-/** Brokers learn of a topic, or of its end, a little after it was made. */
-export async function untilKnown(admin: Admin, isDone: (known: ReadonlySet<string>) => boolean): Promise<void> {
-  for (
-    const deadline = performance.now() + REQUEST_TIMEOUT_MS;
-    performance.now() < deadline;
-    await sleep(KNOWN_POLL_MS)
-  ) {
-    if (isDone(new Set(await admin.listTopics({})))) return
-  }
-  throw new Error('the brokers do not know of the change in time')
-}
-
-async function drop(kafka: Kafka, admin: Admin, settings: KafkaSettings, tenant: string): Promise<void> {
-  const prefixes = [topicPrefix(tenant), changeTopicPrefix(tenant)]
+async function drop(kafka: Kafka, admin: Admin, settings: KafkaSettings, tenant: BusTenant): Promise<void> {
+  const prefixes = [tenant.events, tenant.changes]
   const topics = (await admin.listTopics({})).filter((topic) => prefixes.some((prefix) => topic.startsWith(prefix)))
-  const changes = topics.filter((topic) => topic.startsWith(changeTopicPrefix(tenant)))
-  const groups = ofResource(kafka, kafka.ResourceTypes.GROUP, changeTopicPrefix(tenant), 'PREFIXED')
+  const changes = topics.filter((topic) => topic.startsWith(tenant.changes))
+  const groups = ofResource(kafka, kafka.ResourceTypes.GROUP, tenant.changes, 'PREFIXED')
   const ofTopics = changes.map((topic) => ofResource(kafka, kafka.ResourceTypes.TOPIC, topic, 'LITERAL'))
   const filters = [...rightsOf(kafka, settings, tenant), groups, ...ofTopics]
   // Where the brokers keep no rules there are none to remove, and nobody's are asked for.
@@ -73,30 +61,30 @@ async function drop(kafka: Kafka, admin: Admin, settings: KafkaSettings, tenant:
 }
 
 /** The tenant's login may read its topics, and come in groups whose names begin as its topics do. Nothing else. */
-function rightsOf(kafka: Kafka, { reader_principal: pattern }: KafkaSettings, tenant: string): readonly Acl[] {
+function rightsOf(
+  kafka: Kafka,
+  { reader_principal: pattern }: KafkaSettings,
+  { slug, events }: BusTenant,
+): readonly Acl[] {
   if (pattern === undefined) return []
   const { AclOperations, AclPermissionTypes, ResourcePatternTypes, ResourceTypes } = kafka
-  const principal = pattern.replaceAll('{tenant}', tenant)
+  const principal = pattern.replaceAll('{tenant}', slug)
   const right = (operation: Acl['operation']): Acl => ({
     resourceType: ResourceTypes.TOPIC,
-    resourceName: topicPrefix(tenant),
+    resourceName: events,
     resourcePatternType: ResourcePatternTypes.PREFIXED,
     principal,
     host: '*',
     operation,
     permissionType: AclPermissionTypes.ALLOW,
   })
-  return [right(AclOperations.READ), right(AclOperations.DESCRIBE), groupRight(kafka, principal, topicPrefix(tenant))]
+  return [right(AclOperations.READ), right(AclOperations.DESCRIBE), groupRight(kafka, principal, events)]
 }
 
-/** What is told of one thing lies in one partition, and so stays in order. */
-async function publish(producer: Producer<string, string, string, string>, events: readonly BusEvent[]): Promise<void> {
-  if (events.length === 0) return
-  const messages = events.map(({ topic, event }) => ({
-    topic,
-    key: event.subject ?? event.tenantid,
-    value: JSON.stringify(event),
-    headers: STRUCTURED,
-  }))
-  await producer.send({ messages })
+/** What is told of one key lies in one partition, and so stays in order. */
+async function publish(
+  producer: Producer<string, string, string, string>,
+  given: readonly BusMessage[],
+): Promise<void> {
+  if (given.length > 0) await producer.send({ messages: given.map(asSent) })
 }

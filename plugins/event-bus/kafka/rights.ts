@@ -1,6 +1,6 @@
 /** Access rules of the brokers, as the client writes them. */
 import type { Acl, AclFilter } from '@platformatic/kafka'
-import type { KafkaSettings } from './kafka-client.ts'
+import type { KafkaSettings } from './settings.ts'
 
 const TENANT = '{tenant}'
 

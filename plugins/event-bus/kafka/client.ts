@@ -1,26 +1,8 @@
 /** What every client of the brokers has: addresses, login, deadlines, and errors that may be shown. */
 import { readFile } from 'node:fs/promises'
 import type { Base } from '@platformatic/kafka'
-import { isSluiceError, SluiceError } from '@sluice/sdk'
-
-export interface KafkaSettings {
-  /** `host:port` of some of the brokers. */
-  readonly brokers: readonly string[]
-  readonly username?: string
-  readonly password?: string
-  readonly mechanism: 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512'
-  readonly tls: boolean
-  /** PEM of the authority that signed the brokers' certificates; absent: the system's. */
-  readonly ca_file?: string
-  readonly partitions: number
-  readonly replicas: number
-  /** Whom a tenant's topics are opened to, with `{tenant}` in it: `User:{tenant}`. Absent: no rights are given. */
-  readonly reader_principal?: string
-  /** Who may read clear change topics too: `User:{tenant}--cleared`. Absent: there are no clear change topics. */
-  readonly cleared_principal?: string
-  /** Whether the rows that change are sent, besides events. */
-  readonly change_topics: boolean
-}
+import { type BusMessage, isSluiceError, SluiceError } from '@sluice/sdk'
+import type { KafkaSettings } from './settings.ts'
 
 const CONNECT_TIMEOUT_MS = 5000
 export const REQUEST_TIMEOUT_MS = 8000
@@ -47,6 +29,11 @@ function unreadable(): never {
     code: 'invalid_config',
     remedy: 'Correct events.kafka.ca_file.',
   })
+}
+
+/** Without a value it is what Kafka calls a tombstone. */
+export function asSent({ topic, key, value, headers }: BusMessage) {
+  return { topic, key, headers: { ...headers }, ...(value === null ? {} : { value }) }
 }
 
 /**
