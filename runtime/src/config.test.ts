@@ -182,6 +182,9 @@ test('settings of a bus of others are let through as they are where its plugin m
   const load = (environment: Readonly<Record<string, string>>) => loadConfig({ environment, flags: {} })
   const events = { SLUICE_EVENTS__OTHERS__URL: 'redis://:s3cret@bus.test', SLUICE_EVENTS__OTHERS__COUNT: '3' }
   assert.throws(() => load(events), { code: 'invalid_config' })
+  for (const plugins of ['@sluice/connectors/files', 'others-bus']) {
+    assert.deepEqual(load({ SLUICE_PLUGINS: plugins }).events, {}, plugins)
+  }
   const named = load({ ...events, SLUICE_PLUGINS: '@sluice/connectors/files,others-bus' })
   assert.deepEqual(named.events, { others: { url: 'redis://:s3cret@bus.test', count: '3' } })
   assert.doesNotMatch(JSON.stringify(redactedConfig(named)), /s3cret/)

@@ -41,7 +41,7 @@ function textsIn(value: unknown): readonly string[] {
 }
 
 /** `host:port` alone, as lists of servers have it; an address with colons stands in brackets. */
-const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[\w.-]+):\d{1,5}$/i
+const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[^\s:/@,[\]]+):\d{1,5}$/i
 
 /** The servers that a text names, by a URL or as a list of such texts; none for any other, a socket's folder among them. */
 function endpointsOf(text: string): readonly Endpoint[] {

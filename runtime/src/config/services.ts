@@ -23,8 +23,8 @@ export function serviceByName(kind: ServiceKind, takesOthers = false): TSchema {
   const own = Object.entries(OWN_SERVICES[kind]).map(
     ([name, schema]) => [name, Type.Optional(settingsType(schema))] as const,
   )
-  const others = takesOthers ? { additionalProperties: Type.Record(Type.String(), Type.Unknown()) } : closed
-  return Type.Object(Object.fromEntries(own), { ...others, maxProperties: 1 })
+  const others = takesOthers ? { additionalProperties: Type.Record(Type.String(), Type.Unknown()) } : {}
+  return Type.Object(Object.fromEntries(own), { ...closed, ...others, maxProperties: 1 })
 }
 
 /** As they may be shown: of a plugin of others it is not known here which of its settings are secret. */

@@ -62,7 +62,7 @@ const AT_ONCE = 50
 const WAITING_MS = 5000
 const FIRST_RETRY_MS = 2000
 const LAST_RETRY_MS = 300_000
-/** Below what brokers take in one piece unless they are told otherwise. */
+/** Below what buses take in one piece unless they are told otherwise. */
 const BATCH = { messages: 2000, characters: 400_000 } as const
 
 export class ChangeRelay {
