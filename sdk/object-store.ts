@@ -23,7 +23,8 @@ export interface ObjectStorePlugin<Settings = never> extends ServicePlugin<'obje
  * Files are written once and never changed. What `put` has returned from survives a crash of the store's machines, and
  * the next `get`, `stat` and `list` of any client see it.
  *
- * Each method tries again what may pass, within a deadline that the settings say; a signal ends it with its reason. Beside
+ * Each method tries again what may pass, within a deadline that the settings say; a body that can be read only once may be
+ * tried once. A signal ends it with its reason. Beside
  * what each names they throw TRANSIENT `object_store_unavailable` once the deadline is over, CONFIG `object_store_refused`
  * where the login is not taken, UNSUPPORTED `object_store_unsupported`. No message says a path; a cause may.
  */

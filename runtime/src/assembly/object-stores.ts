@@ -20,7 +20,10 @@ export async function openBuckets(
   const plugin = await pluginOf(type, plugins, services.logger)
   const complete: Settings = completeSettings(plugin, settings, 'object_store')
   const host = await createHost(`object-store-${plugin.name}`, services, metrics)
-  const buckets = await plugin.open(complete, host)
+  const buckets = await plugin.open(complete, host).catch(async (error: unknown) => {
+    await host[Symbol.asyncDispose]()
+    throw error
+  })
   return {
     buckets,
     async close() {

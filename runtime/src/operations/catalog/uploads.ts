@@ -90,16 +90,17 @@ async function relay(
   platform: CatalogDeps,
   call: TenantCall,
   lent: LentAccess,
-  { step, sizeBytes, send }: LentWrite,
+  write: LentWrite,
   body: BodyStream | null,
 ): Promise<StoreAnswer> {
+  const { step, sizeBytes } = write
   const carries = step === 'make' || step === 'part'
   if (carries || step === 'begin') await checkStorage(platform, call.tenant)
   if (sizeBytes === null) return lent.refusal('length_missing', 'the length of the body must be given')
   if (sizeBytes > (carries ? MAX_BODY_BYTES : MAX_LIST_BYTES)) {
     return lent.refusal('too_large', `more than ${MAX_BODY_BYTES} bytes come in parts`)
   }
-  return send(body?.bytes ?? null, call.signal)
+  return write.send(body?.bytes ?? null, call.signal)
 }
 
 /** Throws PERMISSION `catalog_signing_refused` for files of products, of other tables, and those that a table has. */
