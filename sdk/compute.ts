@@ -29,7 +29,7 @@ export interface ComputeInput {
   /** By which the transform names it. */
   readonly alias: string
   readonly columns: readonly Pick<Column, 'name' | 'type'>[]
-  /** The author's condition, which may name columns of the table beside these; null: every row. */
+  /** The author's condition over these columns; null: every row. */
   readonly where: string | null
 }
 

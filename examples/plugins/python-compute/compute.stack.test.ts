@@ -155,4 +155,6 @@ it('runs no text that reads more than the columns that were chosen, or anything 
   ].entries())
     assert.equal(await asked(`2.0.${at}`, from), 'transform_invalid', from)
   assert.equal(await asked('2.1.0', 'SELECT city FROM source'), 'deployed')
+  const wrong = await deploy('2.2.0', TRANSFORM, ", where: 'nothing > 3'")
+  assert.equal(wrong.body.code, 'transform_invalid', JSON.stringify(wrong.body))
 })

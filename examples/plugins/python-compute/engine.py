@@ -33,7 +33,11 @@ def require_one_query(connection, sql):
     return sql
 
 
-def arrow_of(catalog, table):
+def arrow_of(connection, catalog, given):
+    table = given["table"]
+    if table is None:
+        nulls = ", ".join(f"CAST(NULL AS {column['type']}) AS {quoted(column['name'])}" for column in given["columns"])
+        return connection.execute(f"SELECT {nulls} LIMIT 0").to_arrow_table()
     found = catalog.load_table((table["namespace"], table["table"]))
     return found.scan(snapshot_id=int(table["snapshotId"])).to_arrow()
 
@@ -41,12 +45,9 @@ def arrow_of(catalog, table):
 def input_rows(connection, catalog, given):
     """The chosen columns of the rows that pass the condition: nothing else of the table is there for the transform."""
     columns = ", ".join(quoted(column["name"]) for column in given["columns"])
-    if given["table"] is None:
-        nulls = ", ".join(f"CAST(NULL AS {column['type']}) AS {quoted(column['name'])}" for column in given["columns"])
-        return connection.execute(f"SELECT {nulls} LIMIT 0").to_arrow_table()
     where = "true" if given["where"] is None else given["where"]
-    connection.register("__table", arrow_of(catalog, given["table"]))
-    sql = require_one_query(connection, f"SELECT {columns} FROM __table WHERE (\n{where}\n)")
+    connection.register("__table", arrow_of(connection, catalog, given))
+    sql = require_one_query(connection, f"SELECT * FROM (SELECT {columns} FROM __table) WHERE (\n{where}\n)")
     rows = connection.execute(sql).to_arrow_table()
     connection.unregister("__table")
     return rows

@@ -1,7 +1,7 @@
 /** Whose account statements in Trino are on; which of them are ended is tested with a real Trino. */
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
-import type { ComputeStatement } from '@sluice/sdk'
+import type { ComputeStatement, StatementTable } from '@sluice/sdk'
 import { until } from '../../../../test/until.ts'
 import { engineLogin, engineUser, principalOfEngineUser, tokenEndOf } from '../../auth/engine-user.ts'
 import { inTransaction } from '../../database/pools.ts'
@@ -37,8 +37,10 @@ it('charges what statements use once, to the tenant of the person or of the tabl
     server: 'http://trino.test',
     atWork: async () => [...statements.values()].filter(({ endedAtMs }) => endedAtMs === null),
     all: async () => [...statements.values()],
-    tables: async (id: string) =>
-      id.startsWith('own') ? [{ catalog: 'lakehouse_globex', schema: 'crm', table: 'x' }] : [],
+    tables: async (id: string): Promise<readonly StatementTable[]> => {
+      if (id === 'asks') return [{ catalog: 'system', schema: 'runtime', table: 'queries', isOwn: true }]
+      return id.startsWith('own') ? [{ catalog: 'lakehouse_globex', schema: 'crm', table: 'x' }] : []
+    },
     end: async (id: string) => void ended.push(id),
   }
   const charged = new Map<string, number>()
@@ -61,12 +63,15 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   listed('own', PLATFORM, 5, now)
   listed('nobody', 'somebody else', 9)
   listed('long ago', PERSON, 100, now - 2 * 3_600_000)
+  listed('asks', PERSON, 0)
   listed('over', PERSON, 0, null, engineLogin(PERSON, Math.floor(now / 1000) - 1))
   for (const watch of watches) watch.start()
   await until('both are charged', async () => charged.get('acme') === 2 && charged.get('globex') === 5)
   listed('a', PERSON, 3.5)
   await until('what came since is charged', async () => charged.get('acme') === 3.5)
   await until('a statement whose token is over is ended', async () => ended.includes('over'))
+  assert.ok(!ended.includes('asks'), 'one that reads what the engine has itself goes on')
+  statements.delete('asks')
   await setTenantStatus(registry.pool, 'acme', 'deprovisioning')
   await until('a statement of a tenant that is not active any more is ended', async () => ended.includes('a'))
   for (const watch of watches) await watch.stop()
