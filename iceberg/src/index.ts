@@ -57,9 +57,10 @@ export type {
 } from './store/object-store.ts'
 export { S3Store, type S3StoreOptions } from './store/s3-store.ts'
 export { StoreCatalog } from './store-catalog.ts'
-export { inSnapshot, lakeDamage, TableFiles } from './table-files.ts'
+export { inSnapshot, isUnreadable, lakeDamage, TableFiles } from './table-files.ts'
 export { type Layout, type TableRef, tablePath } from './table-ref.ts'
 export {
+  isToBegin,
   type NamedColumn,
   type SnapshotChoice,
   type SnapshotId,
