@@ -64,7 +64,14 @@ function distributedFindings(
   }
   if (!distributed) {
     const message = 'this deployment has no engine outside for transforms'
-    return [{ manifest: 'compute', path: ['engine'], message, hint: 'Set compute in the configuration, or use auto or embedded.' }]
+    return [
+      {
+        manifest: 'compute',
+        path: ['engine'],
+        message,
+        hint: 'Set compute in the configuration, or use auto or embedded.',
+      },
+    ]
   }
   const refused = distributedRefusals(inputs?.value ?? []).map((message): Finding => {
     const hint = 'Write evolve, freeze or fail in its schema_contract, or engine: embedded.'
