@@ -15,6 +15,7 @@ import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { until } from './until.ts'
 
 const run = promisify(execFile)
 const LAUNCHER = join(import.meta.dirname, '../runtime/bin/sluice.js')
@@ -118,7 +119,7 @@ before(async () => {
   await ok(admin.post('/api/v1/tenants', { slug: TENANT, display_name: TENANT, tier: 'enterprise' }))
   const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
   await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
-  for (const name of ['whole', ...Object.keys(DAMAGES)]) await deploy(name)
+  for (const name of ['whole', 'keeping', ...Object.keys(DAMAGES)]) await deploy(name)
   await sync()
   for (const name of Object.keys(DAMAGES)) {
     const { body } = await developer.get(`/api/v1/products/${name}/snapshots`)
@@ -151,8 +152,8 @@ async function start(): Promise<void> {
   viewer = await as('vito', 'svc-viewers')
 }
 
-function tableOf(name: string): Table {
-  const place = join(data, 'lake', `sluice-${TENANT}`, TENANT, 'crm', name)
+function tableOf(name: string, namespace = 'crm'): Table {
+  const place = join(data, 'lake', `sluice-${TENANT}`, TENANT, namespace, name)
   return {
     name,
     folder: place,
@@ -169,7 +170,12 @@ async function deploy(name: string): Promise<void> {
   await ok(developer.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned', description: '' }))
   const columns = '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: city, type: string }\n'
   const files = manifests('public.people', { columns, endpoints: '  - type: lookup\n' })
-  const own = { ...files, product: files.product.replace('name: people', `name: ${name}`) }
+  const mode = name === 'keeping' ? 'append' : 'replace'
+  const own = {
+    ...files,
+    product: files.product.replace('name: people', `name: ${name}`),
+    output: files.output.replace('write_mode: replace', `write_mode: ${mode}`),
+  }
   await ok(developer.upload(`/api/v1/products/${name}/manifests`, own))
   await ok(developer.post(`/api/v1/products/${name}/deploy`, { version: '1.0.0', dry_run: false }))
 }
@@ -267,4 +273,61 @@ describe('a broken lake', () => {
     const { status, body } = await query(viewer, 'whole')
     assert.deepEqual([status, body.rows], [200, [[ROWS, ROWS]]])
   })
+
+  for (const name of Object.keys(DAMAGES)) {
+    it(`${name}: is mended by materializing the product`, async () => {
+      const run = await ended(`/api/v1/products/${name}/materialize`)
+      assert.equal(run.state, 'succeeded', JSON.stringify(run))
+      const { status, body } = await query(viewer, name)
+      assert.deepEqual([status, body.rows], [200, [[ROWS, ROWS]]], JSON.stringify(body))
+    })
+  }
 })
+
+describe('a connection whose raw table is broken', () => {
+  const RAW = 'lake_file_corrupted'
+
+  /** What is remembered of a table that was read is in the process. */
+  async function harmedMeanwhile(...harms: readonly (() => Promise<unknown>)[]): Promise<void> {
+    await runtime.stop()
+    for (const harm of harms) await harm()
+    await start()
+  }
+
+  it('is left alone by syncs, and by a product that is asked for, since its rows are nowhere else', async () => {
+    const keeping = tableOf('keeping')
+    await harmedMeanwhile(
+      () => remove(METADATA)(tableOf('people', 'raw_db')),
+      () => remove(METADATA)(keeping),
+    )
+    for (const path of ['connections/db/sync', 'products/whole/materialize']) {
+      const run = await ended(`/api/v1/${path}`)
+      assert.deepEqual([run.state, run.error.code], ['failed', RAW], JSON.stringify(run))
+      assert.match(run.error.remedy, /sluice backfill CONNECTION/)
+    }
+  })
+
+  it('is mended by a backfill, and so are the products that are made of it', async () => {
+    const run = await ended('/api/v1/connections/db/backfill', {})
+    const states = Object.fromEntries(run.products.map(({ name, state }: Json) => [name, state]))
+    assert.deepEqual([states['crm.whole'], states['crm.keeping']], ['succeeded', 'failed'], JSON.stringify(run))
+    assert.match(JSON.stringify(run.log), /cannot be read, and is begun anew without its history/)
+    const { status, body } = await query(viewer, 'whole')
+    assert.deepEqual([status, body.rows], [200, [[ROWS, ROWS]]])
+    assert.equal((await ended('/api/v1/products/whole/materialize')).state, 'succeeded')
+  })
+
+  it('leaves a product that keeps rows which its inputs may not have any more to its owner', async () => {
+    const run = await ended('/api/v1/products/keeping/materialize')
+    assert.deepEqual([run.state, run.error.code], ['failed', RAW], JSON.stringify(run))
+    assert.match(run.error.remedy, /has to be deleted and deployed again/)
+    assert.equal((await developer.send('/api/v1/products/keeping', { method: 'DELETE' })).status, 204)
+    await deploy('keeping')
+    await until('it is there again', async () => (await query(viewer, 'keeping')).status === 200)
+  })
+})
+
+async function ended(path: string, body?: unknown): Promise<Json> {
+  const { id } = await ok(developer.post(path, body))
+  return developer.untilEnded(id)
+}

@@ -3,8 +3,9 @@ import { Socket } from 'node:net'
 import { SluiceError } from '@sluice/sdk'
 import { CHILD_ENTRY } from './child-bundle.ts'
 import type { FromChild, ToChild } from './protocol.ts'
+import { withLines } from './walls/child-pool.ts'
 import { CpuWatch } from './walls/cpu-watch.ts'
-import { closeQuietly, type OpenPipe } from './walls/pipe.ts'
+import { closeQuietly, type OpenPipe, type Pipe } from './walls/pipe.ts'
 
 /**
  * DuckDB's calls run on the threads of Node's pool. With a single one there is a single thread to put behind the walls.
@@ -33,15 +34,10 @@ export class EngineChild {
   #hasJob = false
   #listener: ((message: FromChild) => void) | null = null
 
-  constructor(openPipe: OpenPipe, { childBundle = CHILD_ENTRY, codeCacheDir }: ChildProgram) {
-    const input = openPipe()
-    const output = openPipe()
-    this.#process = spawn(process.execPath, ['--disable-sigusr1', '--no-warnings', childBundle], {
-      env: codeCacheDir === undefined ? ENVIRONMENT : { ...ENVIRONMENT, NODE_COMPILE_CACHE: codeCacheDir },
-      cwd: '/',
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc', input.readFd, output.writeFd],
-      serialization: 'json',
-    })
+  /** Throws where this process may not open more files. */
+  constructor(openPipe: OpenPipe, program: ChildProgram) {
+    const { child, input, output } = started(openPipe, program)
+    this.#process = child
     closeQuietly(input.readFd)
     closeQuietly(output.writeFd)
     this.#input = new Socket({ fd: input.writeFd, readable: false, writable: true })
@@ -126,6 +122,29 @@ export class EngineChild {
       this.#process.once('error', (error) => end(`it could not be started: ${error.message}`))
       this.#process.once('exit', (code, signal) => end(signal ? `by ${signal}` : `with code ${code}`))
     })
+  }
+}
+
+/** The process, and the pipes of which it has one end each; none of them is left open where it could not be started. */
+function started(openPipe: OpenPipe, { childBundle = CHILD_ENTRY, codeCacheDir }: ChildProgram) {
+  const pipes: Pipe[] = []
+  const open = (): Pipe => {
+    const pipe = openPipe()
+    pipes.push(pipe)
+    return pipe
+  }
+  try {
+    const [input, output] = [open(), open()]
+    const child = spawn(process.execPath, ['--disable-sigusr1', '--no-warnings', childBundle], {
+      env: codeCacheDir === undefined ? ENVIRONMENT : { ...ENVIRONMENT, NODE_COMPILE_CACHE: codeCacheDir },
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', input.readFd, output.writeFd],
+      serialization: 'json',
+    })
+    return { child: withLines(child), input, output }
+  } catch (error) {
+    for (const { readFd, writeFd } of pipes) [readFd, writeFd].forEach(closeQuietly)
+    throw error
   }
 }
 

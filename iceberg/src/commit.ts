@@ -27,7 +27,7 @@ import type { Manifests } from './manifests.ts'
 import { type FileChange, writeManifests } from './snapshot-manifests.ts'
 import type { TableFiles } from './table-files.ts'
 import type { TableRef } from './table-ref.ts'
-import { chooseSnapshot, type SnapshotId, type TableState } from './table-state.ts'
+import { chooseSnapshot, isToBegin, type SnapshotId, type TableState } from './table-state.ts'
 
 /** Everything of a commit but its visibility: plain data, which may be kept as JSON and published by another process. */
 export interface StagedCommit {
@@ -163,7 +163,7 @@ async function stageUpdates(
   updates: readonly TableUpdate[],
 ): Promise<{ location: string; sizeBytes: number; metadata: TableMetadata }> {
   checkRequirements(base === null ? null : before, requirements)
-  const metadata = applyUpdates(before, updates, context.nowMs, base?.location ?? null)
+  const metadata = applyUpdates(before, updates, context.nowMs, isToBegin(base) ? null : (base?.location ?? null))
   const version = base === null ? 0 : versionOf(base.location) + 1
   const location = context.files.metadataUri(`${String(version).padStart(5, '0')}-${randomUUID()}.metadata.json`)
   const body = Buffer.from(stringifyJsonExactly(metadata), 'utf8')
@@ -191,7 +191,9 @@ function setRef(name: string, ref: SnapshotRef): TableUpdate {
   return { action: 'set-snapshot-ref', 'ref-name': name, ...ref }
 }
 
-function shapeUpdates(files: TableFiles, { base, plan, properties = {} }: CommitRequest): readonly TableUpdate[] {
+function shapeUpdates(files: TableFiles, request: CommitRequest): readonly TableUpdate[] {
+  const { plan, properties = {} } = request
+  const base = isToBegin(request.base) ? null : request.base
   if (base === null && plan === undefined) throw new Error(`${files.root}: a new table needs a plan`)
   const updates: TableUpdate[] = []
   if (plan?.schema.isNew) {

@@ -55,9 +55,10 @@ export type {
   Workspace,
 } from './store/object-store.ts'
 export { StoreCatalog } from './store-catalog.ts'
-export { inSnapshot, lakeDamage, TableFiles } from './table-files.ts'
+export { inSnapshot, isUnreadable, lakeDamage, TableFiles } from './table-files.ts'
 export { type Layout, type TableRef, tablePath } from './table-ref.ts'
 export {
+  isToBegin,
   type NamedColumn,
   type SnapshotChoice,
   type SnapshotId,

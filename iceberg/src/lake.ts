@@ -22,9 +22,9 @@ import { adoptPositions } from './position-deletes.ts'
 import { publishAll } from './publish.ts'
 import { type Scan, scanTable, sharedManifests } from './scan.ts'
 import type { ObjectStore } from './store/object-store.ts'
-import { inSnapshot, lakeDamage, type TableFiles } from './table-files.ts'
+import { inSnapshot, isUnreadable, lakeDamage, type TableFiles } from './table-files.ts'
 import { checkPart, describeTable, type TableRef } from './table-ref.ts'
-import { type SnapshotChoice, type SnapshotId, TableReader, type TableState } from './table-state.ts'
+import { type SnapshotChoice, type SnapshotId, stateToBegin, TableReader, type TableState } from './table-state.ts'
 import { type JobRunner, type WriteJob, type WriteRun, type WriteTarget, type WrittenData, writeData } from './write.ts'
 import { HeldLeases, type WriteLeases } from './write-leases.ts'
 
@@ -133,6 +133,20 @@ export class Lake {
       return await this.#reader.load(ref, options.signal, options.catalog)
     } catch (error) {
       throw await this.#owners.explain(ref.warehouse, error)
+    }
+  }
+
+  /**
+   * As `load`, for who writes everything anew and can do without what was: a table whose metadata is broken or missing is given as
+   * one that is to begin (`isToBegin`). Throws CONFLICT where it is the bucket that is gone or another's.
+   */
+  async loadToReplace(ref: TableRef, signal?: AbortSignal): Promise<TableState | null> {
+    try {
+      return await this.load(ref, signal === undefined ? {} : { signal })
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      const location = await this.#options.catalog.pointer(ref)
+      return location === null ? null : stateToBegin(this.#reader.filesAt(ref, location), location)
     }
   }
 

@@ -6,7 +6,7 @@ import { type Snapshot, specById, type TableMetadata } from './format/metadata.t
 import { fromIceberg, type LakeSchema } from './format/table-schema.ts'
 import { commitConflict } from './format/table-updates.ts'
 import type { Manifests, NewEntry } from './manifests.ts'
-import type { TableFiles } from './table-files.ts'
+import { isUnreadable, type TableFiles } from './table-files.ts'
 
 /** What one new snapshot does with files. */
 export interface FileChange {
@@ -48,8 +48,9 @@ export async function writeManifests(
 ): Promise<SnapshotManifests> {
   const writer = new ManifestWriter(manifests, files, snapshot)
   await writer.write(change.added.map((file) => writer.added(file)))
+  const before = snapshot.parent?.['manifest-list']
   const parent =
-    snapshot.parent === null ? [] : await manifests.readList(files, snapshot.parent['manifest-list'], signal)
+    before === undefined ? [] : ((await ifReadable(change, () => manifests.readList(files, before, signal))) ?? [])
   const live = parent.filter((manifest) => manifest.added_files_count + manifest.existing_files_count > 0)
   const removal = await removeFiles(manifests, files, writer, live, change, signal)
   const kept = await mergeMany(manifests, files, writer, removal.kept, signal)
@@ -109,6 +110,19 @@ class ManifestWriter {
   }
 }
 
+/** Null where that cannot be read any more. Where nothing stays of the snapshot before, it need not be told of as removed either. */
+async function ifReadable<Item>(
+  { removed }: FileChange,
+  read: () => Promise<readonly Item[]>,
+): Promise<readonly Item[] | null> {
+  try {
+    return await read()
+  } catch (error) {
+    if (removed === 'all' && isUnreadable(error)) return null
+    throw error
+  }
+}
+
 interface Removal {
   readonly kept: readonly ManifestFile[]
   readonly removed: readonly DataFile[]
@@ -119,9 +133,10 @@ async function removeFiles(
   files: TableFiles,
   writer: ManifestWriter,
   live: readonly ManifestFile[],
-  { removed: targets, removedFrom, leavesNoTrace }: FileChange,
+  change: FileChange,
   signal: AbortSignal | undefined,
 ): Promise<Removal> {
+  const { removed: targets, removedFrom, leavesNoTrace } = change
   if (targets !== 'all' && targets.length === 0 && !leavesNoTrace) return { kept: live, removed: [] }
   const isToStay = (manifest: ManifestFile) => !leavesNoTrace || manifest.deleted_files_count === 0
   const missing = new Set(targets === 'all' ? [] : targets)
@@ -136,15 +151,17 @@ async function removeFiles(
       kept.push(manifest)
       continue
     }
-    const entries = (await manifests.readEntries(files, manifest, signal)).filter((entry) => entry.status !== 'deleted')
+    const listed = await ifReadable(change, () => manifests.readEntries(files, manifest, signal))
+    if (listed === null) continue
+    const entries = listed.filter((entry) => entry.status !== 'deleted')
     const gone = new Set(entries.filter((entry) => isTarget(entry.file)))
     if (gone.size === 0 && isToStay(manifest)) {
       kept.push(manifest)
       continue
     }
     removed.push(...Array.from(gone, (entry) => entry.file))
-    const listed = leavesNoTrace ? entries.filter((entry) => !gone.has(entry)) : entries
-    rewritten.push(...listed.map((entry) => (gone.has(entry) ? writer.deleted(entry) : existing(entry))))
+    const told = leavesNoTrace ? entries.filter((entry) => !gone.has(entry)) : entries
+    rewritten.push(...told.map((entry) => (gone.has(entry) ? writer.deleted(entry) : existing(entry))))
   }
   if (missing.size > 0) throw commitConflict('files-to-remove-missing')
   await writer.write(rewritten)

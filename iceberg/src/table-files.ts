@@ -86,6 +86,9 @@ export class TableFiles {
   }
 }
 
+const REMEDY =
+  'Restore the file from a backup. Or have the table made anew: of a connection by a backfill (sluice backfill CONNECTION), of a product by materializing it, inputs first. A product that keeps rows which its inputs no longer have has to be deleted and deployed again.'
+
 export type DamageCode = 'lake_file_corrupted' | 'lake_path_foreign' | 'lake_pointer_missing'
 
 /**
@@ -100,7 +103,7 @@ export function lakeDamage(
 ): SluiceError {
   return new SluiceError('INTERNAL', `the lake table ${describeTable(ref)} cannot be read`, {
     code,
-    remedy: 'Restore the file from a backup, or materialize the product, or sync the connection, anew.',
+    remedy: REMEDY,
     details: {
       table: describeTable(ref),
       file: path === null ? null : path.slice(path.indexOf('/') + 1),
@@ -108,6 +111,11 @@ export function lakeDamage(
     },
     ...(cause === undefined ? {} : { cause }),
   })
+}
+
+/** Whether it is said of the table itself, or of a file of it, and not of the catalog, the object store or the bucket. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof SluiceError && (error.code === 'lake_file_corrupted' || error.code === 'lake_path_foreign')
 }
 
 /** The same failure, met in the reading of one snapshot. */

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { SluiceError } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
 import type { Catalog } from './catalog.ts'
@@ -13,6 +14,7 @@ import {
 } from './format/metadata.ts'
 import type { PartitionSpec } from './format/partitioning.ts'
 import { fromIceberg, type LakeField, type LakeSchema, logicalType } from './format/table-schema.ts'
+import { emptyMetadata } from './format/table-updates.ts'
 import type { ObjectStore } from './store/object-store.ts'
 import { TableFiles } from './table-files.ts'
 import { checkTableRef, type Layout, type TableRef, tablePath } from './table-ref.ts'
@@ -127,6 +129,27 @@ function toState(files: TableFiles, location: string, metadata: TableMetadata): 
     spec,
     snapshotId: snapshot === null ? null : String(snapshot['snapshot-id']),
   }
+}
+
+/**
+ * In place of a state that cannot be read: no columns, rows or history, at the pointer that leads to it. What is committed
+ * against it begins the table anew, where nobody has moved the pointer meanwhile.
+ */
+export function stateToBegin(files: TableFiles, location: string): TableState {
+  return {
+    ref: files.ref,
+    files,
+    location,
+    metadata: emptyMetadata(randomUUID(), files.location),
+    schema: { schemaId: -1, fields: [], identifierFieldIds: [] },
+    spec: { 'spec-id': -1, fields: [] },
+    snapshotId: null,
+  }
+}
+
+/** Whether it is one of `stateToBegin`: no table has metadata without a schema. */
+export function isToBegin(state: TableState | null): boolean {
+  return state !== null && state.metadata.schemas.length === 0
 }
 
 /** Which snapshot to read; none of the three means the current one. */

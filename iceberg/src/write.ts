@@ -21,7 +21,7 @@ import { fromIceberg } from './format/table-schema.ts'
 import type { ObjectStore } from './store/object-store.ts'
 import { TableFiles } from './table-files.ts'
 import { type Layout, type TableRef, tablePath } from './table-ref.ts'
-import { chooseSnapshot, type SnapshotId, type TableState } from './table-state.ts'
+import { chooseSnapshot, isToBegin, type SnapshotId, type TableState } from './table-state.ts'
 import type { WriteLeases } from './write-leases.ts'
 
 /** Whatever runs engine jobs. */
@@ -82,9 +82,10 @@ const LEASE_AFTER_JOB_MS = 60 * 60 * 1000
 export function planTable(
   target: Pick<WriteTarget, 'base' | 'schema' | 'renames' | 'comments' | 'partitioning' | 'rows' | 'sortBy'>,
 ): TablePlan {
-  const metadata = target.base?.metadata
+  const base = isToBegin(target.base) ? null : target.base
+  const metadata = base?.metadata
   const schema = planSchema(
-    target.base?.schema ?? null,
+    base?.schema ?? null,
     (metadata?.schemas ?? []).map(fromIceberg),
     metadata?.['last-column-id'] ?? 0,
     {
@@ -95,9 +96,9 @@ export function planTable(
     },
   )
   const order = planSortOrder(metadata?.['sort-orders'] ?? [], schema.schema, target.sortBy ?? [])
-  if (target.partitioning === undefined && target.base !== null) {
-    const lastPartitionId = target.base.metadata['last-partition-id']
-    return { schema, spec: { spec: target.base.spec, lastPartitionId, isNew: false }, order }
+  if (target.partitioning === undefined && base !== null) {
+    const lastPartitionId = base.metadata['last-partition-id']
+    return { schema, spec: { spec: base.spec, lastPartitionId, isNew: false }, order }
   }
   const specs = metadata?.['partition-specs'] ?? []
   const lastId = metadata?.['last-partition-id'] ?? 0

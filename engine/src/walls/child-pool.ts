@@ -1,3 +1,5 @@
+import type { ChildProcess } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
 import { SluiceError } from '@sluice/sdk'
 import { KeptChildren } from './kept-children.ts'
 
@@ -189,7 +191,11 @@ export class ChildPool<Child extends PooledChild> {
   warmUp(): void {
     const { warmChildren, warmAtFirst = warmChildren } = this.#limits
     const wanted = this.#isAsked ? warmChildren : warmAtFirst
-    while (!this.#closed && this.#warm.length < wanted) this.#warm.push(this.#start())
+    try {
+      while (!this.#closed && this.#warm.length < wanted) this.#warm.push(this.#start())
+    } catch {
+      // None waits then: the next job starts its own, and is told where that cannot be.
+    }
   }
 
   #warmLater(): void {
@@ -205,10 +211,22 @@ export class ChildPool<Child extends PooledChild> {
   }
 
   #start(): Child {
-    const child = this.#startChild()
+    const child = this.#started()
     this.#all.add(child)
     void child.ended.then(() => this.#forget(child))
     return child
+  }
+
+  #started(): Child {
+    try {
+      requireDescriptors()
+      return this.#startChild()
+    } catch (cause) {
+      throw new SluiceError('TRANSIENT', 'the runtime may not open more files or start more processes', {
+        code: 'process_not_started',
+        cause,
+      })
+    }
   }
 
   #forget(child: Child): void {
@@ -309,6 +327,27 @@ export class ChildPool<Child extends PooledChild> {
     const [first] = ready
     return ready.reduce((best, waiter) => (best && place(best) <= place(waiter) ? best : waiter), first)
   }
+}
+
+/** Of a process of ours with all its lines there are at most ten while it is started. */
+const DESCRIPTORS_OF_START = 16
+
+/** Throws where there are fewer: with some of its lines made, Node leaves those open for good where the next cannot be. */
+function requireDescriptors(): void {
+  const held: number[] = []
+  try {
+    while (held.length < DESCRIPTORS_OF_START) held.push(openSync('/dev/null', 'r'))
+  } finally {
+    for (const descriptor of held) closeSync(descriptor)
+  }
+}
+
+/** As it was spawned. Throws where the system had no descriptors left for its lines, of which Node makes a process without any. */
+export function withLines<Child extends ChildProcess>(child: Child): Child {
+  if ((child.stdio as unknown) !== undefined) return child
+  // It is told of by an event as well, which would end this process where nobody listens.
+  child.once('error', () => undefined)
+  throw new Error('no descriptors are left for a process')
 }
 
 export function busyError(message: string): SluiceError {

@@ -200,3 +200,26 @@ test('programs of children are kept where nobody else writes', async () => {
     else process.env['NODE_COMPILE_CACHE'] = before
   }
 })
+
+test('a program of many more sources than this process may open files at once is made, and found again', {
+  skip: process.platform !== 'linux',
+}, async () => {
+  const modules = Array.from({ length: 300 }, (_, at) => `part${at}`)
+  const many = join(folder, 'many')
+  await mkdir(many)
+  for (const [at, name] of modules.entries()) {
+    // Each in a folder of its own: their descriptions are looked for as well.
+    await mkdir(join(many, name))
+    await writeFile(join(many, name, 'index.js'), `export const value = ${at}`)
+  }
+  const entry = join(many, 'main.js')
+  const imports = modules.map((name, at) => `import { value as v${at} } from './${name}/index.js'`)
+  await writeFile(entry, `${imports.join('\n')}\nconsole.log(${modules.map((_, at) => `v${at}`).join(' + ')})`)
+  const options = JSON.stringify({ dir: join(folder, 'code'), name: 'many', requiring: entry })
+  const made = `import { bundleProgram, keptProgram } from ${JSON.stringify(new URL('./program-bundle.ts', import.meta.url).href)}
+    const entry = new URL(${JSON.stringify(pathToFileURL(entry).href)})
+    console.log(await bundleProgram(entry, ${options}) === await keptProgram(entry, ${options}))`
+  const node = [process.execPath, '--no-warnings', '--input-type=module', '-e', made]
+  const said = execFileSync('/bin/sh', ['-c', 'ulimit -n 128; exec "$@"', 'sh', ...node], { encoding: 'utf8' })
+  assert.equal(said, 'true\n')
+})

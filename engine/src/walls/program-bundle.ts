@@ -96,11 +96,17 @@ function looksOf(
   return hash.digest('hex')
 }
 
+/** A program has thousands of sources, and a process may open no more than some hundred files on many a machine. */
+const OPEN_AT_ONCE = 32
+
 /** Of the sources' bytes. */
 async function digestOf(entry: URL, options: BundleOptions, inputs: readonly string[]): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify([askedFor(entry, options), inputs]))
   // Of each, so that what moves from the end of one to the beginning of the next counts.
-  for (const bytes of await Promise.all(inputs.map((path) => readFile(path)))) hash.update(sha256(bytes))
+  for (let at = 0; at < inputs.length; at += OPEN_AT_ONCE) {
+    const some = inputs.slice(at, at + OPEN_AT_ONCE).map((path) => readFile(path))
+    for (const bytes of await Promise.all(some)) hash.update(sha256(bytes))
+  }
   return hash.digest('hex')
 }
 
@@ -188,8 +194,10 @@ async function inputsOf({ inputs, outputs }: Metafile, from: string): Promise<re
     .map(({ path }) => (path.startsWith('file:') ? fileURLToPath(path) : path))
     .filter(isAbsolute)
   const known = new Map<string, Promise<readonly string[]>>()
-  const described = [...sources, ...installed].map((path) => descriptionsAbove(dirname(path), known))
-  return [...new Set([...sources, ...installed, ...(await Promise.all(described)).flat()])].sort()
+  const described: string[] = []
+  // One after the other, each folder once: see `OPEN_AT_ONCE`.
+  for (const path of [...sources, ...installed]) described.push(...(await descriptionsAbove(dirname(path), known)))
+  return [...new Set([...sources, ...installed, ...described])].sort()
 }
 
 /** The package.json of the folder or the nearest above it, and those further above until one that names a package. */

@@ -2,6 +2,7 @@
 import { type MigrationList, newerMigrations } from '../database/migrate.ts'
 import type { Probe } from '../http/readiness.ts'
 import { strangeBuckets } from '../lake/registry-catalog.ts'
+import { roomOn } from '../metrics/disk.ts'
 import type { Platform } from '../operations/platform.ts'
 import { loadedTypes } from '../operations/products/product-notices.ts'
 import { readinessOf } from '../plugins/store-probes.ts'
@@ -78,6 +79,12 @@ export function probesOf(
       },
     },
     ...changesProbe(platform),
+    {
+      name: 'disk',
+      async check() {
+        return roomOn(platform.config.data_dir)
+      },
+    },
     {
       name: 'walls',
       async check() {

@@ -45,6 +45,8 @@ import { TOKENS } from './tokens.ts'
 
 const DUE_AT_ONCE = 100
 const RETRY_POLL_MS = 1_000
+/** By a person, for this product alone. */
+const ASKED: ReadonlySet<string> = new Set(['manual', 'retry'])
 /** Of what concerns the whole product; each endpoint's own failures have their own timetable, which its state tells. */
 const RETRY_BACK_OFF = { firstMs: 2_000, lastMs: 300_000 } as const
 
@@ -104,7 +106,7 @@ async function execute(
   const about = { product, runId: run.id, signal, report }
   const work = rollback
     ? rollBack({ ...about, ...rollback, deploymentId: rollback.deployment, schedule: rollback.schedule ?? null }, deps)
-    : materialize(about, deps)
+    : materialize({ ...about, isAsked: ASKED.has(run.trigger) }, deps)
   const outcome = await work.finally(settle).then(
     async (result) => {
       const made = publishedOutcome(product, result)

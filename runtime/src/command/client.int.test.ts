@@ -32,6 +32,16 @@ async function answering(status: number, type: string, text: string): Promise<st
   return listening(server)
 }
 
+/** A server without products, and how often it was asked. */
+async function counting() {
+  let count = 0
+  const server = createServer((_, reply) => {
+    count += 1
+    reply.writeHead(200, { 'content-type': 'application/json' }).end('{"data": [], "next_cursor": null}')
+  })
+  return { url: await listening(server), asked: () => count }
+}
+
 async function listening(server: Server | ReturnType<typeof createTcpServer>): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   closing.push(server)
@@ -79,6 +89,29 @@ describe('a client of the commands', () => {
         assert.doesNotMatch(message, /E[A-Z]{5,}|fetch failed|HPE_|ssl3/)
         return true
       })
+    }
+  })
+
+  it('does nothing in another tenant, or as somebody else, than was asked for', async () => {
+    const { url, asked } = await counting()
+    for (const [claims, flags, said] of [
+      [
+        { tenant_id: 'acme', sub: 'dora' },
+        { tenant: 'globex' },
+        /^--tenant is globex, and SLUICE_TOKEN is a token of acme/,
+      ],
+      [{ tenant_id: 'acme', sub: 'dora' }, { user: 'vera' }, /^--user is vera, and SLUICE_TOKEN is a token of dora/],
+      [{ tenant_id: 'acme', sub: 'dora' }, { tenant: 'acme', user: 'dora' }, null],
+      [{ sub: 'root' }, { tenant: 'globex' }, null],
+      [null, { tenant: 'globex' }, null],
+    ] as const) {
+      const body = claims === null ? 'key' : Buffer.from(JSON.stringify(claims)).toString('base64url')
+      process.env['SLUICE_TOKEN'] = `x.${body}.y`
+      const before = asked()
+      const list = async () => (await open({ url, ...flags })).list('/api/v1/products')
+      if (said === null) assert.deepEqual(await list(), [])
+      else await assert.rejects(list(), { name: 'UsageError', message: said })
+      assert.equal(asked() - before, said === null ? 1 : 0)
     }
   })
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TokenSubject } from '../auth/embedded-issuer.ts'
 import type { Config } from '../config.ts'
-import type { Arguments } from './arguments.ts'
+import { type Arguments, UsageError } from './arguments.ts'
 import { checkedAddress, otherServer, ServerAway, tokenVariable, unreachable, variable } from './server-address.ts'
 
 export interface Client {
@@ -42,6 +42,7 @@ export const ADDRESS_FILE = 'runtime.json'
  * with the keys of `secrets_dir`, for `--tenant` (as a developer) or as administrator, who names the tenant where `as` says so.
  */
 export async function openClient(args: Arguments, folders: Folders, as?: 'admin'): Promise<Client> {
+  requireOwnFlags(args)
   const named = namedAddress(args)
   const url = named ?? (await runningAddress((await folders()).data_dir))
   const token = tokenVariable() ?? (await ownToken(args, folders, named, as))
@@ -115,6 +116,23 @@ function isAdminOf(args: Arguments, as?: 'admin'): boolean {
   if (token === undefined) return as === 'admin'
   const claims = claimsOf(token)
   return claims !== null && claims.tenant_id === undefined
+}
+
+/**
+ * A flag that names another tenant or user than the token does would be passed over: what was meant for one tenant would be done in
+ * another. Not known of keys of applications, and of tokens that say it by other claims; those are good for what they name alone.
+ */
+function requireOwnFlags({ flags }: Arguments): void {
+  const token = tokenVariable()
+  const claims = token === undefined ? null : claimsOf(token)
+  for (const [flag, own] of [
+    ['tenant', claims?.tenant_id],
+    ['user', claims?.sub],
+  ] as const) {
+    const asked = flags[flag]
+    if (asked === undefined || own === undefined || asked === own) continue
+    throw new UsageError(`--${flag} is ${asked}, and SLUICE_TOKEN is a token of ${own}: leave one of them out`)
+  }
 }
 
 /** Whose rights the command has; null where the token does not tell. */

@@ -76,7 +76,8 @@ export const GRANT_COMMANDS: Readonly<Record<string, Command>> = {
     },
     remote: true,
     async run(call) {
-      const made = (await (await call.client()).request('POST', placeOf(call).path, wantedOf(call.args))) as GrantAnswer
+      const [{ path }, wanted] = [placeOf(call), wantedOf(call.args)]
+      const made = (await (await call.client()).request('POST', path, wanted)) as GrantAnswer
       return call.args.flags['json'] ? made : textTable(HEADER, [row(made)])
     },
   },

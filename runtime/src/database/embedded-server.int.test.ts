@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   existsSync,
@@ -204,6 +204,20 @@ describe('the embedded server', () => {
     await query(server, 'select 1')
     await server.destroy()
     assert.equal(existsSync(server.address.host), false)
+  })
+
+  it('under root, says of a copy without owners what is wrong with it', {
+    skip: process.getuid?.() !== 0,
+  }, async () => {
+    const dataFolder = join(newFolder(), 'data')
+    await (await start(dataFolder)).stop()
+    const copy = `${dataFolder}-copied`
+    execFileSync('cp', ['-r', dataFolder, copy])
+    await assert.rejects(startEmbeddedServer({ dataFolder: copy }), (error: Error & { remedy?: string }) => {
+      assert.match(error.message, /another owner or mode than it was made with/)
+      assert.match(error.remedy ?? '', /cp -a/)
+      return true
+    })
   })
 
   it('under root, lives elsewhere where the data folder is out of its reach', {

@@ -3,7 +3,7 @@
  * behind by it.
  */
 
-import { closeSync, fstatSync, openSync, readSync, rmSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync, rmSync, statfsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
 import type { DatabaseAddress } from './address.ts'
@@ -167,7 +167,9 @@ async function startOnFreePort(
     await process.ended
     options.signal?.throwIfAborted()
     const said = readFrom(home.logFile, logStart)
-    if (attempt === PORT_ATTEMPTS || !/could not bind|Address already in use/.test(said)) throw notStarted(ready, said)
+    if (attempt === PORT_ATTEMPTS || !/could not bind|Address already in use/.test(said)) {
+      throw notStarted(ready, said, freeBytesOf(home.folder))
+    }
   }
 }
 
@@ -229,6 +231,12 @@ function readFrom(path: string, start: number): string {
 }
 
 /** What the server writes about a folder that is not as it has to be; anything else is told by the usual causes. */
+const NO_ROOM: Reason = {
+  what: 'the embedded PostgreSQL has no room to start',
+  code: 'postgres_not_started',
+  remedy: 'Free disk space where the data folder is, and shared memory (/dev/shm); then start again.',
+}
+
 const REASONS: readonly (readonly [said: RegExp, reason: Reason])[] = [
   [
     /has (wrong ownership|invalid permissions|group or world access)|Permission denied/,
@@ -239,14 +247,7 @@ const REASONS: readonly (readonly [said: RegExp, reason: Reason])[] = [
         'Give postgres/cluster in the data folder, with all in it, back to the account that it had, and mode 0700. Copy data folders with owners and modes: cp -a, rsync -a or tar -p as root.',
     },
   ],
-  [
-    /No space left on device|could not resize shared memory/,
-    {
-      what: 'the embedded PostgreSQL has no room to start',
-      code: 'postgres_not_started',
-      remedy: 'Free disk space where the data folder is, and shared memory (/dev/shm); then start again.',
-    },
-  ],
+  [/No space left on device|could not resize shared memory/, NO_ROOM],
   [
     /checkpoint record|pg_control|pg_wal|could not (access|open) (the server configuration )?(file|directory)|unexpected EOF/,
     {
@@ -264,8 +265,23 @@ interface Reason {
   readonly remedy: string
 }
 
-function notStarted(how: 'ended' | 'late', said: string): SluiceError {
-  const found = REASONS.find(([pattern]) => pattern.test(said))?.[1]
+/** A page of its log: with less the server can write nothing, and where the disk is full it cannot even say so. */
+const LEAST_ROOM_BYTES = 64 * 1024
+
+/** Null where the system does not tell. */
+function freeBytesOf(folder: string): number | null {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize
+  } catch {
+    return null
+  }
+}
+
+/** @param freeBytes where the server's folder lies; null: not known */
+export function notStarted(how: 'ended' | 'late', said: string, freeBytes: number | null): SluiceError {
+  const isFull = freeBytes !== null && freeBytes < LEAST_ROOM_BYTES
+  const found = REASONS.find(([pattern]) => pattern.test(said))?.[1] ?? (isFull ? NO_ROOM : undefined)
   const usual = how === 'late' ? 'did not become ready in time' : 'ended while it started'
   const { what, code, remedy } = found ?? {
     what: `the embedded PostgreSQL ${usual}`,

@@ -110,11 +110,12 @@ function run(program: string, args: readonly string[], options: ClusterOptions, 
     ...(options.signal ? { signal: options.signal } : {}),
   })
   let said = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+  child.on('error', reject)
+  // Without descriptors for them a process has no lines, and the error says so.
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(-4000)
   })
-  child.stdin.on('error', () => undefined).end(input)
-  child.on('error', reject)
+  child.stdin?.on('error', () => undefined).end(input)
   child.on('close', (code) => (code === 0 ? resolve() : reject(initialisationFailed(said))))
   return promise
 }

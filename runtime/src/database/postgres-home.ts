@@ -117,13 +117,18 @@ function letThrough(dataFolder: string, account: Account): boolean {
   for (const folder of [dataFolder, ...temporaryParents(dataFolder)]) {
     if (canEnter(dataFolder, account)) return true
     const { uid, gid, mode } = statSync(folder)
-    if (uid !== 0 || (mode & 0o070) !== 0) continue
+    if (uid !== 0 || !isRootsAlone(gid, mode)) continue
     setAccess(folder, account.gid, mode | 0o010)
     undo.push(() => setAccess(folder, gid, mode))
   }
   if (canEnter(dataFolder, account)) return true
   for (const restore of undo) restore()
   return false
+}
+
+/** As it was made, or as a copy that kept modes and no groups (cp -r) has what was opened to the server's account. */
+function isRootsAlone(gid: number, mode: number): boolean {
+  return (mode & 0o070) === 0 || ((mode & 0o070) === 0o010 && gid === 0)
 }
 
 function setAccess(folder: string, gid: number, mode: number): void {

@@ -271,12 +271,14 @@ export const PLATFORM_CODES = {
   lake_file_corrupted: {
     status: 500,
     title: 'File of the lake broken',
-    remedy: 'Restore the file from a backup, or materialize the product, or sync the connection, anew.',
+    remedy:
+      'Restore the file from a backup. Or have the table made anew: of a connection by a backfill (sluice backfill CONNECTION), of a product by materializing it, inputs first. A product that keeps rows which its inputs no longer have has to be deleted and deployed again.',
   },
   lake_path_foreign: {
     status: 500,
     title: 'File outside of its table',
-    remedy: 'Find who changed the table’s files; restore them, or materialize the product anew.',
+    remedy:
+      'Find who changed the table’s files; restore them, or have the table made anew: by a backfill of the connection, or by materializing the product.',
   },
   lake_pointer_missing: {
     status: 500,

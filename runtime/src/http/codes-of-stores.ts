@@ -3,6 +3,12 @@
 export const STORE_CODES = {
   // SQL
   engine_closed: { status: 503, title: 'Engine closed', remedy: 'Try again.' },
+  process_not_started: {
+    status: 503,
+    title: 'Process not started',
+    remedy:
+      'Try again in a moment. If it keeps happening, let the operator raise how many files and processes the runtime may have (ulimit -n, LimitNOFILE).',
+  },
   engine_crashed: { status: 503, title: 'Engine ended', remedy: 'Try again; ask for less at once.' },
   disk_full: { status: 503, title: 'Disk full', remedy: 'Free space where the data folder is.' },
   engine_io_failed: { status: 503, title: 'Engine could not read', remedy: 'Try again.' },

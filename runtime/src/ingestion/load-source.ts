@@ -1,6 +1,6 @@
 /** Reads one table of the source and stages its rows, as its mode and what its products bear with say. */
 
-import type { TableState } from '@sluice/iceberg'
+import { isToBegin, type TableState } from '@sluice/iceberg'
 import type { Connector, ConnectorState, DiscoveredTable } from '@sluice/sdk'
 import type { RejectedLimit } from '../manifest/manifest-set.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
@@ -66,13 +66,15 @@ export async function loadSource(
   const { connection, lease, signal } = run
   const room = await deps.checkStorage(connection.tenant)
   const ref = rawTable(connection.tenant, connection.name, table.name)
-  const base = await deps.lake.load(ref, { signal })
+  const backfill =
+    (await backfillsOf(deps.pool, connection.id)).find(({ tableName }) => tableName === table.name) ?? null
+  // Whoever asks for everything gets it, also where the table cannot be read any more; by itself nothing gives up a history.
+  const base = await (backfill === null ? deps.lake.load(ref, { signal }) : deps.lake.loadToReplace(ref, signal))
+  if (isToBegin(base)) await say(run, deps, 'warn', `${table.name}: ${BEGUN_ANEW}`)
   const isOthers = (column: string) => !mode.primaryKey.includes(column) && column !== mode.cursorColumn
   const [optional, marked] = [asked.optional.filter(isOthers), asked.marked.filter(isOthers)]
   const summary = summaryOf(base)
   const isAsUsed = isReadAsUsed(summary, { optional, marked })
-  const backfill =
-    (await backfillsOf(deps.pool, connection.id)).find(({ tableName }) => tableName === table.name) ?? null
   const goesOn = backfill === null && mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey) && isAsUsed
   const known = goesOn ? await connectorState(deps.pool, connection.id, table.name) : null
   const previousState = (known?.state ?? null) as ConnectorState | null
@@ -133,6 +135,8 @@ export async function loadSource(
   const isAnswered = backfill !== null && backfill.askedAt <= readAt
   return { ...loaded, table, mode, readAt, backfill: isAnswered ? backfill : null }
 }
+
+const BEGUN_ANEW = 'its table in the lake cannot be read, and is begun anew without its history'
 
 function summaryOf(base: TableState | null): Readonly<Record<string, string>> {
   const current = base?.metadata.snapshots.find((snapshot) => String(snapshot['snapshot-id']) === base.snapshotId)

@@ -113,21 +113,22 @@ export async function loadTable(
   deps: { readonly lake: Lake; readonly faultPoint: FaultPoint },
 ): Promise<LoadedTable> {
   const { ref, base, read, signal } = request
-  const scan = base === null ? null : await deps.lake.scan(base, {}, signal)
+  const former = base === null || base.snapshotId === null ? null : base
   const schema: TableSchema = {
     columns: read.schema.columns.map(asRaw(request.primaryKey)),
     primaryKey: request.primaryKey,
   }
-  const before = scan?.snapshotId == null ? null : scan
-  const changes = before === null ? null : columnChanges(before.schema.fields, schema.columns)
+  const changes = former === null ? null : columnChanges(former.schema.fields, schema.columns)
   const merges = request.mode === 'incremental' && request.previousState !== null && !read.whole
+  // Of what nothing stays nothing has to be readable.
+  const before = merges && former ? await deps.lake.scan(former, {}, signal) : null
   const { written, sweep, ...change } =
-    merges && base && before
-      ? await mergeRows(request, base, before, schema, deps.lake)
+    former && before
+      ? await mergeRows(request, former, before, schema, deps.lake)
       : await replaceRows(request, base, schema, deps.lake)
   await deps.faultPoint('ingestion.table-written')
   const outcome = read.outcome()
-  const kept = merges ? (before?.summary ?? null) : null
+  const kept = before?.summary ?? null
   const commit = await deps.lake.stage(
     ref,
     {

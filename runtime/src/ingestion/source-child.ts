@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
-import type { PooledChild } from '@sluice/engine/child-pool'
+import { type PooledChild, withLines } from '@sluice/engine/child-pool'
 import { CpuWatch } from '@sluice/engine/cpu-watch'
 import type { DescriptorLine } from '@sluice/engine/descriptors'
 import { SluiceError } from '@sluice/sdk'
@@ -39,14 +39,16 @@ export class SourceChild implements PooledChild {
   #stderr = ''
   #alive = true
 
+  /** Throws where this process may not open more files. */
   constructor(descriptors: DescriptorLine, program: SourceChildProgram) {
     const { module, childBundle = SOURCE_CHILD_ENTRY, codeCacheDir } = program
     this.#descriptors = descriptors
-    this.#process = spawn(process.execPath, [...FLAGS, childBundle, ...(module === null ? [] : [module])], {
+    const child = spawn(process.execPath, [...FLAGS, childBundle, ...(module === null ? [] : [module])], {
       env: environment(codeCacheDir),
       cwd: '/',
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
     })
+    this.#process = withLines(child)
     this.#channel = this.#process.stdio[CHANNEL_FD] as Socket
     // A child that ends early breaks its lines; its end is what gets reported, not the broken line.
     this.#channel.on('error', () => {})

@@ -101,7 +101,10 @@ export function follow(
   let epoch = 0
   const refOf = (variant: string) => lakeTable('acme', 'sales', product, variant)
   return {
+    name: product,
     columns,
+    /** The raw table. */
+    table,
     /** The whole table, as its first read brings it. */
     async read(): Promise<World> {
       const select = `SELECT i AS id, 'n' || i AS name, 'm' || (i % 900) AS mail, 'o' || i AS note, 'u' AS unused FROM range(1, ${ROWS + 1}) t(i)`

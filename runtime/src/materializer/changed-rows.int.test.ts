@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { unlink } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import { CLEAR, expected, follow, ROWS, type Values } from './changed-rows.fixture.ts'
+import { lakeTable } from './variants.ts'
 
 let lake: RegistryLake
 
@@ -100,3 +102,28 @@ test('a changed row that breaks a rule of the product is refused, and nothing is
   await assert.rejects(product.epoch({ required: true }), { kind: 'INVALID_DATA', code: 'required_value_missing' })
   assert.deepEqual(await product.rows('clear'), expected('clear', world))
 })
+
+for (const [broken, what] of [
+  ['input', 'list'],
+  ['clear', 'list'],
+  ['masked', 'list'],
+] as const) {
+  test(`a product whose changed rows cannot be told, since the ${what} of its ${broken} table is gone, is written whole`, async () => {
+    const own = { ...lake }
+    const product = follow(own)
+    const world = await product.read()
+    await product.epoch()
+    const table = broken === 'input' ? product.table : lakeTable('acme', 'sales', product.name, broken)
+    const state = await lake.lake.load(table)
+    const list = state?.metadata.snapshots.at(-1)?.['manifest-list'] as string
+    const files = what === 'list' ? [list] : (await lake.lake.scan(table)).files.map(({ uri }) => uri)
+    world.set(5, { ...(world.get(5) as Values), name: 'moved' })
+    await product.change(new Map([[5, world.get(5) as Values]]), [])
+    for (const uri of files) await unlink(lake.store.localPath(state?.files.pathOf(uri) as string) as string)
+    own.lake = lake.lake.fresh()
+    await product.epoch()
+    for (const variant of ['clear', 'masked'] as const) {
+      assert.deepEqual(await product.rows(variant), expected(variant, world))
+    }
+  })
+}

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Engine, EngineLimits, EngineStep, EngineTable } from '@sluice/engine'
 import { quoteName } from '@sluice/engine'
-import type { ChangedFiles, Lake, Scan, TableRef, TableState } from '@sluice/iceberg'
+import { type ChangedFiles, isUnreadable, type Lake, type Scan, type TableRef, type TableState } from '@sluice/iceberg'
 import { isSluiceError, type Variant } from '@sluice/sdk'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import { keepsMissing, type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
@@ -89,6 +89,8 @@ export interface MergeableRequest {
   readonly takesDeletes: boolean
   /** A product of so few rows is written whole. Default `FEW_ROWS`. */
   readonly fewRows?: number
+  /** Somebody asked for this product by itself: a table of it that cannot be read is begun anew. */
+  readonly isAsked?: boolean
   /** Of the author's SQL. */
   readonly limits: EngineLimits
   /** Of our own jobs. */
@@ -231,7 +233,8 @@ async function lastEpoch(request: MergeableRequest, lake: Lake): Promise<LastEpo
   let rows = 0
   for (const plan of variants) {
     if (plan.schema.primaryKey.length === 0) continue
-    const base = await lake.load(lakeTable(request.tenant, request.domain, request.product, plan.variant), { signal })
+    const ref = lakeTable(request.tenant, request.domain, request.product, plan.variant)
+    const base = await (request.isAsked ? lake.loadToReplace(ref, signal) : lake.load(ref, { signal }))
     const summary = base && newestSummary(base, lake)
     if (!base || summary?.[RECIPE] !== recipeOf(manifests, plan, keys, request.inputs)) continue
     if (summary[HELD] !== undefined) return null
@@ -278,12 +281,12 @@ async function formerStates(
   return others / Math.max(1, all) > MAX_CHANGED_SHARE ? null : formers
 }
 
-/** Null where it has expired. */
+/** Null where it has expired, or cannot be read any more. */
 async function formerScan(table: TableRef, snapshotId: string, lake: Lake, signal: AbortSignal): Promise<Scan | null> {
   try {
     return await lake.scan(table, { snapshotId }, signal)
   } catch (error) {
-    if (isSluiceError(error) && error.code === 'snapshot_not_found') return null
+    if (isSluiceError(error) && (error.code === 'snapshot_not_found' || isUnreadable(error))) return null
     throw error
   }
 }

@@ -78,6 +78,8 @@ export interface MaterializeRequest {
   readonly signal: AbortSignal
   /** Nothing is made where it would be what it is. */
   readonly ifChanged?: boolean
+  /** Somebody asked for this product by itself: a table of it that cannot be read is begun anew. */
+  readonly isAsked?: boolean
   /**
    * Everything is made anew, and nothing is kept of what was before: no row with this key of the product's own, no former
    * snapshot, no copy. `key` null: the inputs alone say which rows there are.
@@ -190,6 +192,7 @@ async function commitNewEpoch(
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
         ownLimits,
         ...(request.erased ? { erased: request.erased } : {}),
+        ...(request.isAsked ? { isAsked: true } : {}),
         expiredOf: (base) => expiredByCommit(deps.pool, product, deps.lake, base),
         signal,
       },

@@ -5,7 +5,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Engine, EngineLimits } from '@sluice/engine'
-import type { Lake, SnapshotId, StagedCommit, TableState } from '@sluice/iceberg'
+import { isUnreadable, type Lake, type SnapshotId, type StagedCommit, type TableState } from '@sluice/iceberg'
 import { type Compute, SluiceError } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import { tenantScratch } from '../lake/tenant-layout.ts'
@@ -137,8 +137,8 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
     directory,
     signal,
   }
-  const changed = request.erased ? null : await changedRows(request, transform, deps)
-  if (changed !== null) return prepareChanged(changed, request, deps)
+  const changed = request.erased ? null : await ifReadable(() => preparedByChanges(request, transform, deps))
+  if (changed !== null) return changed
   const schema = outputSchema(manifests.output)
   const staged = await transformRows(inputs, manifests, schema, transform)
   await deps.faultPoint('materializer.transformed')
@@ -156,6 +156,22 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
   await deps.faultPoint('materializer.twins-written')
   const commits = await stageAll(written, staged.lost, request, deps)
   return { ...preparedOf(commits), checks: results, lost: staged.lost, violations, profiles, inputs }
+}
+
+/** Null where the product is to be written whole. */
+async function preparedByChanges(request: PrepareRequest, transform: TransformDeps, deps: PrepareDeps) {
+  const changed = await changedRows(request, transform, deps)
+  return changed && prepareChanged(changed, request, deps)
+}
+
+/** Null where rows as they were lie in files that cannot be read any more: all are to be written, if the inputs have them. */
+async function ifReadable(work: () => Promise<Prepared | null>): Promise<Prepared | null> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isUnreadable(error)) return null
+    throw error
+  }
 }
 
 /** Runs the checks over the rows that are to be the product's. Throws `QualityBlocked`, and before that what `rules` say. */

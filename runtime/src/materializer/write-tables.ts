@@ -37,7 +37,7 @@ export async function writeTables(
   deps: PrepareDeps,
 ): Promise<readonly WrittenTable[]> {
   const bases = new Map<string, TableState | null>()
-  for (const { variant } of request.variants) bases.set(variant, await deps.lake.load(refOf(request, variant)))
+  for (const { variant } of request.variants) bases.set(variant, await baseOf(variant, request, deps))
   const before = await currentState(bases.get('clear') ?? null, request, deps)
   const own = variants.map((variant) =>
     destinationOf(variant, bases.get(variant.variant) ?? null, before !== null, request),
@@ -72,6 +72,13 @@ export async function writeTables(
     change: { operation: appends ? 'append' : 'replace' },
     written: run.written[index] as WrittenData,
   }))
+}
+
+/** A twin is made of the rows in clear; those of a product that keeps what its inputs have no more are nowhere else. */
+function baseOf(variant: string, request: PrepareRequest, { lake }: PrepareDeps): Promise<TableState | null> {
+  const ref = refOf(request, variant)
+  const isElsewhere = variant !== 'clear' || !keepsMissing(request.manifests.output)
+  return request.isAsked && isElsewhere ? lake.loadToReplace(ref, request.signal) : lake.load(ref)
 }
 
 const BEFORE = '__before'
@@ -153,7 +160,7 @@ async function quarantineDestinations(
   let isNeeded = hasRejects
   for (const variant of request.variants) {
     const ref = lakeTable(request.tenant, request.domain, `${request.product}${QUARANTINE}`, variant.variant)
-    const base = await deps.lake.load(ref)
+    const base = await (request.isAsked ? deps.lake.loadToReplace(ref, request.signal) : deps.lake.load(ref))
     isNeeded ||= base !== null && isOutdated(await deps.lake.scan(base, {}, request.signal), variant)
     destinations.push(quarantineDestination(variant, ref, base, request))
   }

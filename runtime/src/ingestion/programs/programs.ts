@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { withLines } from '@sluice/engine/child-pool'
 import { roomCommand } from '@sluice/engine/program-walls'
 import { type ProgramEnd, type ProgramRequest, SluiceError } from '@sluice/sdk'
 import { descriptorOf } from '../source-child.ts'
@@ -80,11 +81,12 @@ export class RunningProgram {
   constructor(charge: (cpuSeconds: number) => void, signal: AbortSignal) {
     this.#charge = charge
     const [command = '', ...words] = roomCommand(process.getuid?.() === 0)
-    this.#process = spawn(command, [...words, process.execPath, '--no-warnings', KEEPER], {
+    const child = spawn(command, [...words, process.execPath, '--no-warnings', KEEPER], {
       env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
       cwd: '/',
       stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
     })
+    this.#process = withLines(child)
     for (const stream of this.#process.stdio) {
       // Only descriptors are wanted of the first and the last; what broke them is told by the end.
       stream?.on('error', () => {})
