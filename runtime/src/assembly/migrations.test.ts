@@ -15,6 +15,20 @@ const BEFORE = new Set([
   ...['001_catalog_logins', '002_engine_login', '001_product_dashboards'],
 ])
 
+/**
+ * Functions and triggers are no part of the rule: what they do to an older release is to be read. These were, and why they do
+ * it no harm. What else stands in them is judged like all.
+ */
+const JUDGED: Readonly<Record<string, string>> = {
+  '104_former_products': 'they note and raise numbers, refuse nothing, and touch no column that an older release reads',
+  '003_strict_masks':
+    'a policy asks them for rows, and they hide more: what an older release does not tell them counts as redact',
+}
+const IS_FUNCTION_OR_TRIGGER = /^create (or replace )?function |^create trigger |^revoke execute on function /
+
+/** Bodies of functions are texts in dollars. */
+const withoutBodies = (sql: string) => sql.replace(/\$\$[^]*?\$\$/g, '$$$$')
+
 /** Statements without comments, in lower case and single blanks; texts in quotes become `''`. */
 function statementsOf(sql: string): readonly string[] {
   const bare = sql.replace(/--[^\n]*/g, ' ').replace(/'(?:[^']|'')*'/g, "''")
@@ -100,10 +114,15 @@ test('every migration since then only adds, or says that older releases cannot g
   const since = MIGRATIONS.flatMap(({ migrations }) => migrations.filter(({ id }) => !BEFORE.has(id)))
   assert.ok(since.length >= 4)
   const silent = since.filter(({ breaksOlder }) => breaksOlder !== true)
+  const found = silent.flatMap(({ id, sql }) =>
+    takesAway({ id, sql: withoutBodies(sql) }).map((text) => ({ id, text })),
+  )
+  const isJudged = ({ id, text }: { id: string; text: string }) => id in JUDGED && IS_FUNCTION_OR_TRIGGER.test(text)
   assert.deepEqual(
-    silent.flatMap((migration) => takesAway(migration).map((text) => `${migration.id}: ${text}`)),
+    found.filter((one) => !isJudged(one)).map(({ id, text }) => `${id}: ${text}`),
     [],
   )
+  assert.deepEqual([...new Set(found.map(({ id }) => id))].toSorted(), Object.keys(JUDGED).toSorted())
 })
 
 test('of every table it is written down what bounds it', () => {
