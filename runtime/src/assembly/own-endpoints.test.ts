@@ -60,6 +60,26 @@ test('every server that the configuration names is the platform’s own', () => 
   ])
 })
 
+test('an address in settings of others is closed in each form that it may have, and none is taken from what is no address', () => {
+  const settings = {
+    urls: ['nats://bus.internal', 'amqp://user:p%40ss@mq.internal:5673/vhost', 'tls://[fd00::9]'],
+    several: 'mongodb://a.internal:1,b.internal:2/db?x=y',
+    nothing: [
+      's3://sluice-acme/lake',
+      'gs://bucket',
+      'file:///srv',
+      'User:{tenant}',
+      'x://{tenant}/y',
+      'unix:///run/bus.sock',
+    ],
+  }
+  const own = ownEndpoints({ ...config, events: { others: settings } }, null)
+  assert.deepEqual(
+    asText(own).filter((one) => !one.startsWith(`${config.host} `)),
+    ['a.internal 1', 'b.internal 2', 'bus.internal null', 'fd00::9 null', 'mq.internal 5673'],
+  )
+})
+
 test('without other servers only this one is', () => {
   assert.deepEqual(asText(ownEndpoints(config, null)), [`${config.host} ${config.port}`])
 })

@@ -1,11 +1,13 @@
 /** Where the platform's own servers are, as its configuration names them. */
 
+import { isIP } from 'node:net'
 import { POLICY_KEY } from '../config/servers-beside.ts'
 import type { Config } from '../config.ts'
 
 export interface Endpoint {
   readonly address: string
-  readonly port: number
+  /** Null: every one, since the address does not say which. */
+  readonly port: number | null
 }
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = {
@@ -16,6 +18,10 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
   'redis:': 6379,
   'rediss:': 6379,
 }
+
+/** Schemes of files: what stands where a host would, names a bucket. */
+const OF_FILES = /^(?:file|s3[an]?|gs|oss|abfss?|wasbs?):$/
+const HOST = /^[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?\.?$/i
 
 /**
  * What no tenant's connection may reach, whatever else is allowed: this server, its databases and all other servers that
@@ -53,8 +59,8 @@ function textsIn(value: unknown): readonly string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
 }
 
-/** `host:port` alone, as lists of servers have it; an address with colons stands in brackets. */
-const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[^\s:/@,[\]]+):\d{1,5}$/i
+/** `host:port` alone, as lists of servers have it, the last perhaps with what a URL ends with; an address with colons stands in brackets. */
+const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[^\s:/@,[\]]+):\d{1,5}(?:[/?#].*)?$/i
 
 /** The servers that a text names, by a URL or as a list of such texts; none for any other, a socket's folder among them. */
 function endpointsOf(text: string): readonly Endpoint[] {
@@ -67,7 +73,7 @@ function endpointOf(text: string): readonly Endpoint[] {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(plain) || !URL.canParse(plain)) return []
   const url = new URL(plain)
   const host = url.searchParams.get('host') ?? decodeURIComponent(url.hostname)
-  const port = url.port === '' ? DEFAULT_PORTS[url.protocol] : Number(url.port)
-  if (host === '' || host.startsWith('/') || port === undefined) return []
+  const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? null) : Number(url.port)
+  if (OF_FILES.test(url.protocol) || !(HOST.test(host) || isIP(host.replace(/^\[|\]$/g, '')))) return []
   return [{ address: host.replace(/^\[(.*)\]$/, '$1'), port }]
 }

@@ -49,6 +49,12 @@ describe('where connections may go', () => {
     })
   }
 
+  it('refuses every port of one of its own whose address does not say which', async () => {
+    const ownEndpoints = () => [{ address: '8.8.8.8', port: null }]
+    for (const port of [1, 80, 65_535]) await assert.rejects(resolve('8.8.8.8', { ownEndpoints }, port), REFUSED)
+    assert.ok(await resolve('8.8.4.4', { ownEndpoints }))
+  })
+
   it('lets nothing through while nobody can say which addresses are its own', async () => {
     const answers: (readonly { address: string }[] | NodeJS.ErrnoException)[] = []
     const lookUp = async () => {

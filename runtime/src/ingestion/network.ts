@@ -9,8 +9,8 @@ export interface NetworkRules {
   /** Private ranges that are allowed, as CIDR. */
   readonly allow: readonly string[]
   readonly allowCleartextPasswords: boolean
-  /** The platform's own servers, by name or address, which nobody may connect to. */
-  readonly ownEndpoints: () => readonly { readonly address: string; readonly port: number }[]
+  /** The platform's own servers, by name or address, which nobody may connect to; without a port, at any. */
+  readonly ownEndpoints: () => readonly { readonly address: string; readonly port: number | null }[]
 }
 
 type Ranges = readonly (readonly [string, number, 'ipv4' | 'ipv6'])[]
@@ -86,7 +86,7 @@ export function createNetworkPolicy(rules: NetworkRules, lookUp: LookUp = bySyst
   for (const range of rules.allow) addCidr(allowed, range)
   const ownAddresses = addressesOf(lookUp)
   const isOwn = async (address: string, family: 'ipv4' | 'ipv6', port: number): Promise<boolean> => {
-    const hosts = rules.ownEndpoints().filter((own) => own.port === port)
+    const hosts = rules.ownEndpoints().filter((own) => own.port === null || own.port === port)
     const own = (await Promise.all(hosts.map(({ address: host }) => ownAddresses(host)))).flat()
     return own.some((one) => sameHost(one, address, loopback, family))
   }
