@@ -161,3 +161,8 @@ export interface Compute {
   /** Ends what is under way. */
   close(): Promise<void>
 }
+
+/** Returns the plugin as it is; gives its parts their types. */
+export function defineCompute<Settings>(plugin: Omit<ComputePlugin<Settings>, 'kind'>): ComputePlugin<Settings> {
+  return { ...plugin, kind: 'compute' }
+}

@@ -102,3 +102,8 @@ export interface DashboardSession {
 export interface DashboardPlugin<Settings = unknown> extends ServicePlugin<'dashboard', Settings, DashboardServer> {
   readonly templates: DashboardTemplates
 }
+
+/** Returns the plugin as it is; gives its parts their types. */
+export function defineDashboard<Settings>(plugin: Omit<DashboardPlugin<Settings>, 'kind'>): DashboardPlugin<Settings> {
+  return { ...plugin, kind: 'dashboard' }
+}

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream'
 import type { JsonSchema } from './plugin.ts'
 import type { ServicePlugin } from './service.ts'
 
-export interface ObjectStorePlugin<Settings = never> extends ServicePlugin<'object-store', Settings, Buckets> {
+export interface ObjectStorePlugin<Settings = unknown> extends ServicePlugin<'object-store', Settings, Buckets> {
   /**
    * Of a place that only files of exports are written to, where fewer settings make sense there; the same `open` takes
    * them. Default: `settingsSchema`.
@@ -208,4 +208,11 @@ export function isObjectPath(path: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
   if (path === '' || Buffer.byteLength(path) > MAX_PATH_BYTES || /[\u0000-\u001f\\]/.test(path)) return false
   return path.isWellFormed() && path.split('/').every((segment) => segment !== '' && !segment.startsWith('.'))
+}
+
+/** Returns the plugin as it is; gives its parts their types. */
+export function defineObjectStore<Settings>(
+  plugin: Omit<ObjectStorePlugin<Settings>, 'kind'>,
+): ObjectStorePlugin<Settings> {
+  return { ...plugin, kind: 'object-store' }
 }

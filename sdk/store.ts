@@ -127,7 +127,7 @@ export interface ServingStore<Config = unknown> {
   /**
    * SQL over the datasets' lake files. Declared as `query`.
    *
-   * @deprecated No runtime calls it: tenants' statements run in the runtime's engine, or in Trino. It goes with SDK 2.0.
+   * @deprecated No runtime calls it: tenants' statements run in the runtime's engine, or in one outside. It goes with SDK 2.0.
    */
   query?(scope: TenantScope, query: LakeQuery): Promise<LakeQueryResult>
 

@@ -3,10 +3,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isSluiceError } from '@sluice/sdk'
+import { isSluiceError, type JsonSchema, SERVICE_KINDS } from '@sluice/sdk'
 import type { TObject } from 'typebox'
 import type { ExportDestinationConfig } from './config/object-stores.ts'
 import { ConfigSchema } from './config/schema.ts'
+import { OWN_SERVICES } from './config/services.ts'
 import { loadConfig, redactedConfig } from './config.ts'
 
 const S3 = {
@@ -197,4 +198,39 @@ test('settings of a bus of others are let through as they are where its plugin m
   // Of two nobody could say which one is meant.
   const both = { ...events, ...own, SLUICE_PLUGINS: 'others-bus' }
   assert.throws(() => load(both), { code: 'invalid_config' })
+})
+
+test('what a schema of a service calls secret is shown nowhere, and of services of others nothing', () => {
+  const settingsOf = (schema: JsonSchema, hidden: string) =>
+    Object.fromEntries(
+      Object.entries(schema.properties ?? {}).map(([key, property]) => [
+        key,
+        property['x-secret'] ? { any: hidden } : `${key} is shown`,
+      ]),
+    )
+  const config = load({})
+  const seen: string[] = []
+  for (const [kind, plugins] of Object.entries(OWN_SERVICES)) {
+    for (const [name, schema] of Object.entries(plugins)) {
+      for (const chosen of [name, 'others']) {
+        const settings = settingsOf(schema, 's3cret')
+        const places = { a: { type: chosen, bucket: 'shelf', tenants: ['acme'], ...settings } }
+        const shown = {
+          compute: { compute: { [chosen]: settings } },
+          dashboard: { dashboards: { driver: chosen, ...settings } },
+          'event-bus': { events: { [chosen]: settings } },
+          'object-store': {
+            object_store: { type: chosen, cache_mb: 64, ...settings },
+            exports: { ...config.exports, destinations: places },
+          },
+        }[kind]
+        const text = JSON.stringify(redactedConfig({ ...config, ...(shown as object) }))
+        assert.doesNotMatch(text, /s3cret/, `${kind} ${chosen}`)
+        assert.equal(/is shown/.test(text), chosen === name, `${kind} ${chosen}`)
+        if (Object.values(schema.properties ?? {}).some((property) => property['x-secret'])) seen.push(kind)
+      }
+    }
+  }
+  // Each of them has a secret: a schema that forgets to say so would be found by nobody.
+  assert.deepEqual([...new Set(seen)].sort(), [...SERVICE_KINDS])
 })

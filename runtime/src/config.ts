@@ -14,7 +14,7 @@ import { closed } from './config/closed.ts'
 import { OBJECT_STORES, OTHER_OBJECT_STORE, shownStore } from './config/object-stores.ts'
 import { ConfigSchema, SchemaWithOthers } from './config/schema.ts'
 import { dashboardsOf, shownDashboards } from './config/servers-beside.ts'
-import { shownServices } from './config/services.ts'
+import { HIDDEN, shownServices } from './config/services.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
 
@@ -236,7 +236,7 @@ export function redactedConfig(config: Config): unknown {
   }
   return JSON.parse(JSON.stringify(shown), (key, value) => {
     if (value === null || value === undefined) return value
-    if (/(_url|token|password|secret|key)$/.test(key) && key !== 'public_url') return '********'
-    return key === 'settings' ? '********' : value
+    if (/(_url|token|password|secret|key)$/.test(key) && key !== 'public_url') return HIDDEN
+    return key === 'settings' ? HIDDEN : value
   })
 }

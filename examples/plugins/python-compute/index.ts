@@ -1,11 +1,10 @@
 /** Transforms in DuckDB over the lake's tables as PyIceberg reads them, each in a process of Python that ends with it. */
-import { type ComputePlugin, SDK_VERSION } from '@sluice/sdk'
+import { defineCompute } from '@sluice/sdk'
 import { PythonCompute, type PythonSettings } from './compute.ts'
 
-const plugin: ComputePlugin<PythonSettings> = {
-  kind: 'compute',
+export default defineCompute<PythonSettings>({
   name: 'python',
-  version: SDK_VERSION,
+  version: '1.0.0',
   description: 'Transforms in DuckDB and PyIceberg, in processes of Python.',
   settingsSchema: {
     type: 'object',
@@ -22,6 +21,4 @@ const plugin: ComputePlugin<PythonSettings> = {
     },
   },
   open: async (settings) => new PythonCompute(settings),
-}
-
-export default plugin
+})

@@ -1,9 +1,8 @@
 /** The lake on a WebDAV server: a folder for each bucket, below an address. */
-import type { ObjectStorePlugin } from '@sluice/sdk'
+import { defineObjectStore } from '@sluice/sdk'
 import { WebdavBuckets, type WebdavSettings } from './buckets.ts'
 
-const plugin: ObjectStorePlugin<WebdavSettings> = {
-  kind: 'object-store',
+export default defineObjectStore<WebdavSettings>({
   name: 'webdav',
   version: '1.0.0',
   description: 'Files in folders of a WebDAV server.',
@@ -31,6 +30,4 @@ const plugin: ObjectStorePlugin<WebdavSettings> = {
     additionalProperties: false,
   },
   open: async (settings) => new WebdavBuckets(settings),
-}
-
-export default plugin
+})

@@ -1,14 +1,15 @@
-/** Of a Trino that runs transforms: the store's, but for the folder that only a store keeps. Loads no client library. */
+/** What the configuration says of Trino, under `compute.trino`: the store's settings, but for the folder that only a store keeps. Loads no client. */
 import { settingsSchema as storeSchema, type TrinoSettings } from '@sluice/analytics/trino/statements'
 import type { JsonSchema } from '@sluice/sdk'
 
 export type ComputeSettings = Omit<TrinoSettings, 'path'>
 
-const { path: _, ...properties } = storeSchema.properties
+const { path: _, catalog, ...others } = storeSchema.properties
 
 export const settingsSchema: JsonSchema = {
   ...storeSchema,
   description:
     'Runs the transforms of products with engine: distributed. Absent: the engine that serves analytics where it can, or else none.',
-  properties,
+  // Of engines' properties nobody knows here which ones are secrets.
+  properties: { ...others, catalog: { ...catalog, 'x-secret': true } },
 }

@@ -1,20 +1,19 @@
 /** Dashboards in Superset: each dataset a connection, a dataset and a dashboard, of which the roles of its audience see rows. */
-import type { DashboardPlugin, DashboardServer } from '@sluice/sdk'
+import { type DashboardServer, defineDashboard } from '@sluice/sdk'
 import { SupersetClient } from './client.ts'
 import { putDataset, removeDataset } from './datasets.ts'
 import { dashboardSlug } from './names.ts'
-import { SUPERSET_SETTINGS, type SupersetSettings } from './settings.ts'
+import { type SupersetSettings, settingsSchema } from './settings.ts'
 import { DASHBOARD_TEMPLATES } from './templates.ts'
 
-const superset: DashboardPlugin<SupersetSettings> = {
-  kind: 'dashboard',
+export default defineDashboard<SupersetSettings>({
   name: 'superset',
-  version: '1.0.0',
-  description: 'Apache Superset',
-  settingsSchema: SUPERSET_SETTINGS,
+  version: '0.1.0',
+  description: 'Dashboards in Apache Superset.',
+  settingsSchema,
   templates: DASHBOARD_TEMPLATES,
   open: async (settings) => serverOf(settings),
-}
+})
 
 function serverOf({ timeout_ms: timeoutMs, ...login }: SupersetSettings): DashboardServer {
   const client = new SupersetClient({ ...login, timeoutMs })
@@ -31,5 +30,3 @@ function serverOf({ timeout_ms: timeoutMs, ...login }: SupersetSettings): Dashbo
     close: async () => undefined,
   }
 }
-
-export default superset

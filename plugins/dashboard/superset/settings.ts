@@ -1,4 +1,4 @@
-/** Where Superset is. Loads nothing, since every runtime reads it for its configuration. */
+/** What the configuration says of Superset, under `dashboards`. Loads no client. */
 import type { JsonSchema } from '@sluice/sdk'
 
 export interface SupersetSettings {
@@ -8,7 +8,7 @@ export interface SupersetSettings {
   readonly timeout_ms: number
 }
 
-export const SUPERSET_SETTINGS: JsonSchema = {
+export const settingsSchema: JsonSchema = {
   type: 'object',
   additionalProperties: false,
   required: ['url', 'username', 'password'],

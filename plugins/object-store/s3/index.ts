@@ -1,5 +1,5 @@
 /** The lake, and places of exports, in an S3-compatible store. */
-import type { ObjectStorePlugin } from '@sluice/sdk'
+import { defineObjectStore } from '@sluice/sdk'
 import { S3Buckets } from './buckets.ts'
 import { destinationSchema, type Settings, settingsSchema } from './settings.ts'
 
@@ -8,8 +8,7 @@ const MB = 1024 * 1024
 const DEADLINE_MS = 120_000
 const ATTEMPT_MS = 60_000
 
-const plugin: ObjectStorePlugin<Settings> = {
-  kind: 'object-store',
+export default defineObjectStore<Settings>({
   name: 's3',
   version: '0.1.0',
   description: 'Files in buckets of an S3-compatible store.',
@@ -27,6 +26,4 @@ const plugin: ObjectStorePlugin<Settings> = {
       attemptMs: settings.attempt_ms ?? ATTEMPT_MS,
       ...(settings.part_mb === undefined ? {} : { partBytes: settings.part_mb * MB }),
     }),
-}
-
-export default plugin
+})

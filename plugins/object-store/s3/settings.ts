@@ -1,4 +1,4 @@
-/** What the configuration says of an S3-compatible store; read by the runtime before any of the client's code. */
+/** What the configuration says of an S3-compatible store, under `object_store` and `exports.destinations`. Loads no client. */
 import type { JsonSchema } from '@sluice/sdk'
 
 const CONNECTION = {

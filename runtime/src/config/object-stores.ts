@@ -2,7 +2,14 @@
 import type { JsonSchema } from '@sluice/sdk'
 import { type TObject, type TSchema, type TUnsafe, Type } from 'typebox'
 import { closed } from './closed.ts'
-import { OWN_DESTINATIONS, OWN_SERVICES, type Settings, settingsType, USUAL_OBJECT_STORE } from './services.ts'
+import {
+  OWN_DESTINATIONS,
+  OWN_SERVICES,
+  type Settings,
+  settingsType,
+  shownSettings,
+  USUAL_OBJECT_STORE,
+} from './services.ts'
 
 /** As the schemas let it through; what else there is, the store's plugin takes. */
 export interface ObjectStoreConfig {
@@ -126,12 +133,11 @@ function propertiesOf(schema: JsonSchema | undefined): Readonly<Record<string, T
   return schema === undefined ? {} : (settingsType(schema) as TObject).properties
 }
 
-const SHOWN_OF_OTHERS = ['type', ...Object.keys(CACHE), ...Object.keys(DESTINATION)]
+const OF_RUNTIME = ['type', ...Object.keys(CACHE), ...Object.keys(DESTINATION)]
 
-/** As a store or destination may be shown: nobody knows which settings of a plugin of others are secrets. */
+/** As a store or destination may be shown. */
 export function shownStore(store: Settings & { readonly type?: string }): Settings {
   const { type = USUAL_OBJECT_STORE } = store
-  if (type === 'folder' || Object.hasOwn(OWN_SERVICES['object-store'], type)) return store
-  const shown = ([key, value]: [string, unknown]) => [key, SHOWN_OF_OTHERS.includes(key) ? value : '********']
-  return Object.fromEntries(Object.entries(store).map(shown))
+  const settings = Object.fromEntries(Object.entries(store).filter(([key]) => !OF_RUNTIME.includes(key)))
+  return { ...store, ...shownSettings('object-store', type, settings) }
 }

@@ -1,7 +1,7 @@
 /** Servers beside the runtime: databases, engines that run transforms, and the one of dashboards. */
 import { type Static, type TObject, type TUnsafe, Type } from 'typebox'
 import { closed } from './closed.ts'
-import { OWN_SERVICES, type Settings, serviceByName, settingsType } from './services.ts'
+import { OWN_SERVICES, type Settings, serviceByName, settingsType, shownSettings } from './services.ts'
 
 export const Database = Type.Object(
   {
@@ -120,9 +120,8 @@ export function settingsOfDriver(dashboards: Settings): Settings {
   return Object.fromEntries(Object.entries(dashboards).filter(([key]) => !isOwn(key)))
 }
 
-/** As they may be shown: nobody knows which settings of a driver of others are secrets. */
+/** As they may be shown. */
 export function shownDashboards(dashboards: DashboardSettings): DashboardSettings {
-  if (IS_OWN(dashboards.driver ?? DEFAULT_DASHBOARD_DRIVER)) return dashboards
-  const hidden = Object.keys(settingsOfDriver(dashboards)).map((key) => [key, '********'])
-  return { ...dashboards, ...Object.fromEntries(hidden) }
+  const { driver = DEFAULT_DASHBOARD_DRIVER } = dashboards
+  return { ...dashboards, ...shownSettings('dashboard', driver, settingsOfDriver(dashboards)) }
 }

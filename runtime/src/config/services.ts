@@ -1,7 +1,7 @@
 /** Settings of plugins that bring a server beside the runtime, by the name that the configuration chooses one by. */
 import { settingsSchema as trino } from '@sluice/compute/trino/settings'
-import { SUPERSET_SETTINGS } from '@sluice/dashboard/superset/settings'
-import { settingsSchema as kafkaBus } from '@sluice/event-bus/kafka/settings'
+import { settingsSchema as superset } from '@sluice/dashboard/superset/settings'
+import { settingsSchema as kafka } from '@sluice/event-bus/kafka/settings'
 import { settingsSchema as s3, destinationSchema as s3Destination } from '@sluice/object-store/s3/settings'
 import type { JsonSchema, ServiceKind } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
@@ -12,8 +12,8 @@ export type Settings = Readonly<Record<string, unknown>>
 /** Of those that come with the runtime. */
 export const OWN_SERVICES: Readonly<Record<ServiceKind, Readonly<Record<string, JsonSchema>>>> = {
   compute: { trino },
-  dashboard: { superset: SUPERSET_SETTINGS },
-  'event-bus': { kafka: kafkaBus },
+  dashboard: { superset },
+  'event-bus': { kafka },
   'object-store': { s3 },
 }
 
@@ -35,10 +35,23 @@ export function serviceByName(kind: ServiceKind, takesOthers = false): TSchema {
   return Type.Object(Object.fromEntries(own), { ...closed, ...others, maxProperties: 1 })
 }
 
-/** As they may be shown: of a plugin of others it is not known here which of its settings are secret. */
-export function shownServices(kind: ServiceKind, named: Readonly<Record<string, unknown>>): object {
-  const shown = (name: string) => (Object.hasOwn(OWN_SERVICES[kind], name) ? named[name] : '********')
-  return Object.fromEntries(Object.keys(named).map((name) => [name, shown(name)]))
+export const HIDDEN = '********'
+
+/**
+ * The settings of one, as they may be shown: without those that its schema calls secret. Of a plugin of others it is not known
+ * here which these are, and none is shown.
+ */
+export function shownSettings(kind: ServiceKind, name: string, settings: Settings): Settings {
+  const own = Object.hasOwn(OWN_SERVICES[kind], name) ? OWN_SERVICES[kind][name] : undefined
+  const isShown = (key: string) => own !== undefined && own.properties?.[key]?.['x-secret'] !== true
+  return Object.fromEntries(Object.entries(settings).map(([key, value]) => [key, isShown(key) ? value : HIDDEN]))
+}
+
+/** The same of a map that names one and its settings. */
+export function shownServices(kind: ServiceKind, named: Readonly<Record<string, Settings>>): object {
+  return Object.fromEntries(
+    Object.entries(named).map(([name, settings]) => [name, shownSettings(kind, name, settings)]),
+  )
 }
 
 /**
