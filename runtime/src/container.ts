@@ -19,7 +19,7 @@ import type { Lifecycle } from './assembly/lifecycle.ts'
 import { materializeDeps, openChangeSpools } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
 import { lentAccessOf, type OpenedDestinations, openDestinations } from './assembly/object-stores.ts'
-import { createConnectorHost, defaultSettings, lakeEngineOver, tellProof } from './assembly/plugin-host.ts'
+import { createConnectorHost, defaultSettings, lakeEngineOver, servicesOf, tellProof } from './assembly/plugin-host.ts'
 import { codeFolderOf, cpuLedger, openEngine, openSources, openThreads } from './assembly/processes.ts'
 import { type Databases, openDatabases, openObjectStore } from './assembly/storage.ts'
 import { TOKENS } from './assembly/tokens.ts'
@@ -124,10 +124,11 @@ export async function assemble(
     () => openThreads(config, logger),
     (opened) => opened.close(),
   )
-  const before = { logger, faultPoint, dataDirectory: config.data_dir }
+  const ofPlugins = { logger, faultPoint, dataDirectory: config.data_dir }
+  const services = servicesOf(config, ofPlugins, pluginMetrics)
   const objects = await lifecycle.start(
     'the object store',
-    async () => openObjectStore(config, await storeAddresses(pool), { services: before, metrics: pluginMetrics }),
+    async () => openObjectStore(config, await storeAddresses(pool), services),
     (opened) => opened.close(),
   )
   const { store } = objects
@@ -136,7 +137,7 @@ export async function assemble(
   const lake = new Lake({ store, catalog: registryCatalog(pool), engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
   const masters = openMasterKeyFile(join(config.secrets_dir, 'master-keys.json'), await neededMasterKeys(pool))
-  const services = { ...before, lakeEngine: lakeEngineOver(engine) }
+  const ofStores = { ...ofPlugins, lakeEngine: lakeEngineOver(engine) }
   const sources = await lifecycle.start(
     'the readers of sources',
     async () => openSources(config, accounts, neededWalls),
@@ -155,7 +156,7 @@ export async function assemble(
         wallConnector: (plugin, moduleUrl) => sources.wall(plugin, moduleUrl),
         onLoaded: (loaded) => tellProof(loaded, logger),
         defaultSettings: (plugin) => defaultSettings(plugin, databases),
-        hostFor: (plugin) => createHost(`${plugin.type}-${plugin.name}`, services, pluginMetrics),
+        hostFor: (plugin) => createHost(`${plugin.type}-${plugin.name}`, ofStores, pluginMetrics),
       }),
     (opened) => opened.close(),
   )
@@ -166,19 +167,10 @@ export async function assemble(
     () => new EventFeed({ pool, address: databases.registry }),
     (feed) => feed.close(),
   )
-  const bus = await openBus(
-    config,
-    { pool, address: databases.registry, logger },
-    (name) => createHost(name, services, pluginMetrics),
-    lifecycle,
-  )
+  const bus = await openBus(config, { pool, address: databases.registry, logger }, services, lifecycle)
   const dashboards = await lifecycle.start(
     'dashboards',
-    () =>
-      openDashboards(config, {
-        ...{ specifiers: config.plugins, baseDirectory: process.cwd(), logger, databases },
-        hostFor: (name) => createHost(name, services, pluginMetrics),
-      }),
+    () => openDashboards(config, { services, databases, logger }),
     (opened) => opened?.close(),
   )
   const served: ServedProducts = new ServedProducts({
@@ -206,9 +198,8 @@ export async function assemble(
   container.register(TOKENS.engine, { useValue: engine })
   container.register(TOKENS.threads, { useValue: threads })
   container.register(TOKENS.lake, { useValue: lake })
-  const search = { specifiers: config.plugins, baseDirectory: process.cwd(), logger }
-  const hostFor = (name: string) => createHost(name, services, pluginMetrics)
-  container.register(TOKENS.computes, { useValue: await openComputes(config, search, hostFor, lifecycle) })
+  container.register(TOKENS.services, { useValue: services })
+  container.register(TOKENS.computes, { useValue: await openComputes(config, services, lifecycle) })
   container.register(TOKENS.sandbox, { useValue: new Sandbox({ pool, store: objects.store, lake, nowMs: Date.now }) })
   container.register(TOKENS.reachable, { useValue: new ReachableFiles() })
   const lentAccess = await lifecycle.start(
@@ -219,7 +210,7 @@ export async function assemble(
   container.register(TOKENS.lentAccess, { useFactory: () => lentAccess })
   const { destinations } = await lifecycle.start(
     'destinations of exports',
-    () => openDestinations(config, { services: before, metrics: pluginMetrics }),
+    () => openDestinations(config, services),
     (opened) => opened.close(),
   )
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
@@ -231,7 +222,7 @@ export async function assemble(
   container.register(TOKENS.served, { useValue: served })
   container.register(TOKENS.dashboards, { useFactory: () => dashboards })
   registerPlugins(container, plugins)
-  const connectorHost = createConnectorHost(config, logger, databases, services, pluginMetrics)
+  const connectorHost = createConnectorHost(config, logger, databases, ofStores, pluginMetrics)
   container.register(TOKENS.platform, {
     useFactory: (from) =>
       platformOf(from, {

@@ -150,6 +150,7 @@ export async function startRuntime(
       ...{ config, url, embedded, issuers, platform, logger, readiness, admission, metrics, release: ownVersion() },
       threads: container.resolve(TOKENS.threads),
       faultPoint: container.resolve(TOKENS.faultPoint),
+      services: () => container.resolve(TOKENS.services).loaded(),
     })
     diskMetrics(assembled.metrics, config.data_dir)
     logMetrics(assembled.metrics, logger)
@@ -216,8 +217,7 @@ export async function startRuntime(
       () => jobs.stop(),
     )
     const computes = assembled.container.resolve(TOKENS.computes)
-    const search = { specifiers: config.plugins, baseDirectory: process.cwd(), logger }
-    const policy = await policyEndpoint(config, issuers, computes, search)
+    const policy = await policyEndpoint(config, issuers, computes, container.resolve(TOKENS.services))
     const engines = watchedEngines(computes)
     if (engines.length > 0) {
       const issuer = policy?.issuer

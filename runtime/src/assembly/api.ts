@@ -46,11 +46,13 @@ import { webhookRoutes } from '../http/routes/webhooks.ts'
 import { servingTypesOf } from '../manifest/context.ts'
 import type { Platform } from '../operations/platform.ts'
 import type { ParseThreads } from '../parsing/parse-threads.ts'
+import type { LoadedService } from '../plugins/services.ts'
 import { actorOf } from '../registry/actor.ts'
 import { appendAudit } from '../registry/audit.ts'
 import { IdempotencyKeys } from '../registry/idempotency.ts'
 import type { Admission } from './admission.ts'
 import { ownLimits } from './materialization.ts'
+import { pluginSummaries } from './plugin-summaries.ts'
 import { cursorKey } from './storage.ts'
 
 /** What the server answers from. */
@@ -65,6 +67,8 @@ export interface ApiParts {
   /** The version of this runtime. */
   readonly release: string
   readonly platform: Platform
+  /** Those that were loaded until now. */
+  readonly services: () => readonly LoadedService[]
   readonly logger: Logger
   readonly readiness: ReadinessChecks
   readonly admission: Admission
@@ -95,7 +99,7 @@ export async function createApi({ readiness, admission, ...parts }: ApiParts): P
     ...trainingSetRoutes(platform),
     ...exportRoutes(platform, cursors),
     ...runRoutes(platform, cursors),
-    ...pluginRoutes(() => pluginSummaries(platform)),
+    ...pluginRoutes(() => pluginSummaries(platform.plugins, parts.services())),
     ...manifestSchemaRoutes(servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin))),
     ...lakeRoutes(platform, ownLimits(config)),
     ...icebergCatalog(platform, url),
@@ -149,29 +153,4 @@ function finishedBy(
     count(report)
     log(report)
   }
-}
-
-function pluginSummaries(platform: Platform) {
-  return platform.plugins.loaded.map(({ plugin, packageName, packageVersion, sdkRange, proof }) => {
-    const store = plugin.kind === 'serving' ? platform.plugins.serving(plugin.type) : undefined
-    const isChosen = store?.plugin === plugin
-    return {
-      name: plugin.name,
-      version: plugin.version,
-      type: plugin.kind === 'serving' ? plugin.type : 'connector',
-      kind: plugin.kind,
-      package: packageName,
-      package_version: packageVersion,
-      sdk: sdkRange,
-      capabilities: plugin.capabilities as unknown as Readonly<Record<string, unknown>>,
-      proof: {
-        status: proof.status,
-        levels: proof.levels,
-        certificates: proof.certificates,
-        off: proof.off,
-        message: proof.message,
-      },
-      health: isChosen && store ? store.store.health() : { status: plugin.kind === 'connector' ? 'ok' : 'unused' },
-    }
-  })
 }

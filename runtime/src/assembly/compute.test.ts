@@ -1,18 +1,24 @@
 /** Which engines outside a configuration chooses. None of them is asked anything here. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { ServiceHost } from '@sluice/sdk'
 import type { Config } from '../config.ts'
 import { openComputes, watchedEngines } from './compute.ts'
 import { Lifecycle } from './lifecycle.ts'
 
 const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
-const search = { specifiers: [], baseDirectory: import.meta.dirname, logger }
+const hosts = { opened: 0, ended: 0 }
+const services = {
+  ...{ specifiers: [], baseDirectory: import.meta.dirname, onLoaded() {} },
+  async hostFor() {
+    hosts.opened += 1
+    return { [Symbol.asyncDispose]: async () => void (hosts.ended += 1) } as never
+  },
+}
 const settings = (url: string) => ({ url, user: 'sluice', catalog: { a: 'b' } })
 
-function opened(compute: object, analytics: object) {
+function opened(compute: object, analytics: object, lifecycle = new Lifecycle(logger as never)) {
   const config = { compute, serving: { analytics } } as unknown as Config
-  return openComputes(config, search, async () => ({}) as ServiceHost, new Lifecycle(logger as never))
+  return openComputes(config, services, lifecycle)
 }
 
 const named = ({ transforms, queries }: Awaited<ReturnType<typeof opened>>) => [
@@ -40,6 +46,15 @@ it('looks at each server once', async () => {
     watchedEngines(await opened({ trino: settings(url) }, serving)).map(({ statements }) => statements.server)
   assert.deepEqual(await servers('http://a'), ['http://a'])
   assert.deepEqual(await servers('http://b'), ['http://b', 'http://a'])
+})
+
+it('ends with each engine what it was given', async () => {
+  const lifecycle = new Lifecycle(logger as never)
+  const before = hosts.opened
+  await opened({ trino: settings('http://a') }, { driver: 'trino', settings: settings('http://b') }, lifecycle)
+  const ended = hosts.ended
+  await lifecycle.stop()
+  assert.deepEqual([hosts.opened - before, hosts.ended - ended], [2, 2])
 })
 
 it('refuses an engine that nobody brings, and settings that cannot be right', async () => {

@@ -1,10 +1,10 @@
 /** Engines outside of the runtime that the configuration chooses: for transforms of products, and for queries of readers. */
-import { type Compute, type ComputePlugin, isSluiceError, type PolicyProtocol, type ServiceHost } from '@sluice/sdk'
+import { type Compute, type ComputePlugin, isSluiceError, type PolicyProtocol } from '@sluice/sdk'
 import type { QueryEngine } from '../compute/query-engine.ts'
 import type { Settings } from '../config/services.ts'
 import type { Config } from '../config.ts'
 import type { WatchedEngine } from '../operations/catalog/statement-watch.ts'
-import { completeSettings, loadService, type ServiceSearch } from '../plugins/services.ts'
+import { completeSettings, loadService, openService, type ServiceParts } from '../plugins/services.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
 export interface OpenedCompute {
@@ -12,6 +12,7 @@ export interface OpenedCompute {
   readonly compute: Compute
   /** Null where it asks nothing. */
   readonly policy: PolicyProtocol | null
+  close(): Promise<void>
 }
 
 export interface Computes {
@@ -21,23 +22,16 @@ export interface Computes {
   readonly all: readonly OpenedCompute[]
 }
 
-type HostFor = (name: string) => Promise<ServiceHost>
-
 /**
  * The one that `compute` names runs transforms. A server that serves analytics and is such an engine, too, answers queries,
  * and runs transforms where no other is named. Nothing is said to either yet.
  */
-export async function openComputes(
-  config: Config,
-  search: ServiceSearch,
-  hostFor: HostFor,
-  lifecycle: Lifecycle,
-): Promise<Computes> {
+export async function openComputes(config: Config, services: ServiceParts, lifecycle: Lifecycle): Promise<Computes> {
   const [chosen] = Object.entries(config.compute)
   const start = (open: () => Promise<OpenedCompute | null>) =>
-    lifecycle.start('an engine outside', open, (opened) => opened?.compute.close())
-  const own = chosen === undefined ? null : await start(() => openChosen(chosen, search, hostFor))
-  const serving = await start(() => openServing(config, search, hostFor))
+    lifecycle.start('an engine outside', open, (opened) => opened?.close())
+  const own = chosen === undefined ? null : await start(() => openChosen(chosen, services))
+  const serving = await start(() => openServing(config, services))
   const query = serving?.compute.query
   return {
     transforms: own ?? serving,
@@ -48,21 +42,16 @@ export async function openComputes(
 
 async function openChosen(
   [name, settings]: readonly [string, Settings],
-  search: ServiceSearch,
-  hostFor: HostFor,
+  services: ServiceParts,
 ): Promise<OpenedCompute> {
-  const plugin = await loadService<ComputePlugin<never>>('compute', name, search)
-  return opened(plugin, completeSettings(plugin, settings, `compute.${name}`), hostFor)
+  const plugin = await loadService<ComputePlugin<never>>('compute', name, services)
+  return opened(plugin, completeSettings(plugin, settings, `compute.${name}`), services)
 }
 
 /** Null where the driver of analytics is no engine for whole statements. */
-async function openServing(
-  { serving: { analytics } }: Config,
-  search: ServiceSearch,
-  hostFor: HostFor,
-): Promise<OpenedCompute | null> {
+async function openServing({ serving: { analytics } }: Config, services: ServiceParts): Promise<OpenedCompute | null> {
   if (analytics?.settings === undefined) return null
-  const plugin = await loadService<ComputePlugin<never>>('compute', analytics.driver, search).catch(
+  const plugin = await loadService<ComputePlugin<never>>('compute', analytics.driver, services).catch(
     (error: unknown) => {
       if (isSluiceError(error) && error.code === 'unknown_driver') return null
       throw error
@@ -71,12 +60,16 @@ async function openServing(
   if (plugin === null) return null
   // A store has settings beside, of what it keeps itself.
   const known = Object.entries(analytics.settings).filter(([key]) => plugin.settingsSchema.properties?.[key])
-  return opened(plugin, completeSettings(plugin, Object.fromEntries(known), 'serving.analytics.settings'), hostFor)
+  return opened(plugin, completeSettings(plugin, Object.fromEntries(known), 'serving.analytics.settings'), services)
 }
 
-async function opened(plugin: ComputePlugin<never>, settings: never, hostFor: HostFor): Promise<OpenedCompute> {
-  const compute = await plugin.open(settings, await hostFor(`compute-${plugin.name}`))
-  return { name: plugin.name, compute, policy: plugin.policy ?? null }
+async function opened(
+  plugin: ComputePlugin<never>,
+  settings: never,
+  { hostFor }: ServiceParts,
+): Promise<OpenedCompute> {
+  const { service: compute, close } = await openService(plugin, settings, hostFor)
+  return { name: plugin.name, compute, policy: plugin.policy ?? null, close }
 }
 
 /** Each server once, whose statements can be looked at. */

@@ -1,13 +1,14 @@
 /** The dashboard server of the configuration: its driver, and where in the serving database it reads. */
-import { type DashboardPlugin, type DashboardServer, type ServiceHost, SluiceError } from '@sluice/sdk'
+import { type DashboardPlugin, type DashboardServer, type Logger, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { settingsOfDriver } from '../config/servers-beside.ts'
+import type { Settings } from '../config/services.ts'
 import type { Config } from '../config.ts'
 import { dashboardPlugin, dashboardSupport, type ShowingServer } from '../dashboards/driver.ts'
 import { ServingViews } from '../dashboards/serving-views.ts'
 import { type DatabaseAddress, parseAddress } from '../database/address.ts'
 import { openPool } from '../database/pools.ts'
-import { completeSettings, type ServiceSearch } from '../plugins/services.ts'
+import { completeSettings, openService, type ServiceParts } from '../plugins/services.ts'
 import type { Databases } from './storage.ts'
 
 export interface OpenDashboards {
@@ -18,9 +19,10 @@ export interface OpenDashboards {
   close(): Promise<void>
 }
 
-export interface DashboardParts extends ServiceSearch {
+export interface DashboardParts {
+  readonly services: ServiceParts
   readonly databases: Databases
-  readonly hostFor: (name: string) => Promise<ServiceHost & AsyncDisposable>
+  readonly logger: Logger
 }
 
 const CONNECTIONS = 3
@@ -29,10 +31,15 @@ const CONNECTIONS = 3
 export async function openDashboards(config: Config, parts: DashboardParts): Promise<OpenDashboards | null> {
   const { dashboards } = config
   if (dashboards === undefined) return null
-  const plugin = await dashboardPlugin(config, parts)
-  const host = await parts.hostFor(`dashboard-${plugin.name}`)
-  const server = await plugin.open(completeSettings(plugin, settingsOfDriver(dashboards), 'dashboards'), host)
+  const plugin = await dashboardPlugin(config, parts.services)
+  const settings: Settings = completeSettings(plugin, settingsOfDriver(dashboards), 'dashboards')
   const { views, pool } = viewsOf(config, dashboards, plugin, parts)
+  const { service: server, close } = await openService(plugin, settings, parts.services.hostFor).catch(
+    async (error: unknown) => {
+      await pool.end()
+      throw error
+    },
+  )
   const publicUrl = dashboards.public_url ?? null
   return {
     support: { ...dashboardSupport(config, plugin), linkTo: (dataset) => server.linkTo(dataset, publicUrl) },
@@ -40,8 +47,7 @@ export async function openDashboards(config: Config, parts: DashboardParts): Pro
     driver: plugin.name,
     server,
     async close() {
-      await server.close()
-      await host[Symbol.asyncDispose]()
+      await close()
       await pool.end()
     },
   }

@@ -8,10 +8,10 @@ import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import { provisionTopics } from '../events/outbox.ts'
 import { enlistTenants } from '../events/relay-positions.ts'
-import { createHost } from '../plugins/host.ts'
 import { openBus } from './event-bus.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { MIGRATIONS } from './migrations.ts'
+import { servicesOf } from './plugin-host.ts'
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} }
 const database = await (await startTestPostgres()).createDatabase({ migrations: MIGRATIONS })
@@ -42,13 +42,13 @@ const BARE = `export default {
 async function opened(bare: object, name = 'bare'): Promise<boolean> {
   const file = join(folder, 'sluice.yaml')
   await writeFile(file, JSON.stringify({ plugins: [join(folder, 'plugin')], events: { [name]: bare } }))
-  const services = { logger, faultPoint: async () => {}, dataDirectory: folder, lakeEngine: {} as never }
+  const services = { logger, faultPoint: async () => {}, dataDirectory: folder }
   const metrics = { of: () => ({ count() {}, observe() {} }) } as never
   const lifecycle = new Lifecycle(logger)
   try {
     const registry = { pool, address: database.address, logger }
     const config = loadConfig({ file, environment: {}, flags: {} })
-    return (await openBus(config, registry, (name) => createHost(name, services, metrics), lifecycle)) !== null
+    return (await openBus(config, registry, servicesOf(config, services, metrics), lifecycle)) !== null
   } finally {
     await lifecycle.stop()
   }

@@ -8,42 +8,33 @@ import { forgetRelays } from '../events/relay-positions.ts'
 import { ChangeRelay } from '../materializer/change-relay.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { changeMetrics } from '../metrics/changes.ts'
-import type { createHost } from '../plugins/host.ts'
-import { completeSettings, loadService } from '../plugins/services.ts'
+import { completeSettings, loadService, openService, type ServiceParts } from '../plugins/services.ts'
 import { forgetChangeTopics } from '../registry/change-topics.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Databases } from './storage.ts'
 
-/** What a plugin of this kind is given, by the name of its folder. */
-type HostFor = (name: string) => ReturnType<typeof createHost>
-
 /** The bus, and the relay that carries events to it; null where none is configured. */
 export async function openBus(
-  { events, plugins }: Config,
+  { events }: Config,
   registry: Pick<RelayOptions, 'pool' | 'address' | 'logger'>,
-  hostFor: HostFor,
+  services: ServiceParts,
   lifecycle: Lifecycle,
 ): Promise<EventBus | null> {
-  const { pool, logger } = registry
+  const { pool } = registry
   const [[name, settings] = []] = Object.entries(events)
   if (name === undefined || settings === undefined) {
     await forgetRelays(pool, null)
     await forgetChangeTopics(pool)
     return null
   }
-  const search = { specifiers: plugins, baseDirectory: process.cwd(), logger }
-  const plugin = await loadService<EventBusPlugin<unknown>>('event-bus', name, search)
+  const plugin = await loadService<EventBusPlugin<Settings>>('event-bus', name, services)
   if (!('change_topics' in (plugin.settingsSchema.properties ?? {})) && asksForChanges(settings))
     throw withoutChanges(name)
   const complete = completeSettings<Settings>(plugin, settings, `events.${name}`)
-  const host = await hostFor(`event-bus-${name}`)
-  const bus = await lifecycle.start(
+  const { service: bus } = await lifecycle.start(
     'the event bus',
-    () => plugin.open(complete, host),
-    async (opened) => {
-      await opened.close()
-      await host[Symbol.asyncDispose]()
-    },
+    () => openService(plugin, complete, services.hostFor),
+    (opened) => opened.close(),
   )
   if (bus.changes === undefined) {
     if (asksForChanges(complete)) throw withoutChanges(name)

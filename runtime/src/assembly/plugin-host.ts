@@ -3,9 +3,10 @@ import type { Engine } from '@sluice/engine'
 import { type ConnectorHost, type LakeEngine, type Logger, type ServingPlugin, tenantOf } from '@sluice/sdk'
 import type { Config } from '../config.ts'
 import { createNetworkPolicy } from '../ingestion/network.ts'
-import { createClock, type createHost } from '../plugins/host.ts'
+import { createClock, createHost, type HostServices } from '../plugins/host.ts'
 import type { LoadedPlugin } from '../plugins/loader.ts'
 import type { PluginMetrics } from '../plugins/plugin-metrics.ts'
+import type { LoadedService, ServiceParts } from '../plugins/services.ts'
 import { ownEndpoints } from './own-endpoints.ts'
 import type { Databases } from './storage.ts'
 
@@ -16,6 +17,36 @@ export function tellProof({ plugin, packageName, proof }: LoadedPlugin, logger: 
   const name = plugin.kind === 'connector' ? `the connector ${plugin.name}` : `${plugin.type} (${plugin.name})`
   const line = `${name} of ${packageName}: ${proof.message}`
   if (proof.status === 'allowed' || proof.off.length > 0) logger.warn(line)
+  else logger.debug(line)
+}
+
+export interface Services extends ServiceParts {
+  /** Those that were loaded until now, each once. */
+  loaded(): readonly LoadedService[]
+}
+
+/** How this runtime comes by its services. What nobody has proved is said once. */
+export function servicesOf(
+  { plugins: specifiers }: Pick<Config, 'plugins'>,
+  host: Omit<HostServices, 'lakeEngine'>,
+  metrics: PluginMetrics,
+): Services {
+  const loaded = new Map<string, LoadedService>()
+  return {
+    ...{ specifiers, baseDirectory: process.cwd() },
+    hostFor: (name) => createHost(name, host, metrics),
+    onLoaded(service) {
+      if (loaded.has(service.specifier)) return
+      loaded.set(service.specifier, service)
+      tellService(service, host.logger)
+    },
+    loaded: () => [...loaded.values()],
+  }
+}
+
+function tellService({ specifier, plugin, proof }: LoadedService, logger: Logger): void {
+  const line = `${plugin.kind} (${plugin.name}) of ${specifier}: ${proof.message}`
+  if (proof.status === 'allowed') logger.warn(line)
   else logger.debug(line)
 }
 

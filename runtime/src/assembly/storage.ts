@@ -11,7 +11,8 @@ import { type DatabaseAddress, formatAddress, parseAddress } from '../database/a
 import { type KeptServer, startKeptServer } from '../database/kept-server.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
 import { scratchOfTenants } from '../lake/tenant-layout.ts'
-import { openBuckets, type StorePlugins } from './object-stores.ts'
+import type { ServiceParts } from '../plugins/services.ts'
+import { openBuckets } from './object-stores.ts'
 
 export interface Databases {
   readonly registry: DatabaseAddress
@@ -93,7 +94,7 @@ const MB = 1024 * 1024
 export async function openObjectStore(
   config: Config,
   addresses: readonly string[],
-  plugins: StorePlugins,
+  services: ServiceParts,
 ): Promise<OpenedObjectStore> {
   if (config.object_store.type === 'folder') {
     const store = new FolderStore(lakeFolder(config))
@@ -102,7 +103,7 @@ export async function openObjectStore(
     const own = { store, buckets: null, isMoved, keepPlace: () => store.keepPlace() }
     return { ...own, engineOver: (engine) => engine, close: async () => {} }
   }
-  const { buckets, close } = await openBuckets(config, plugins)
+  const { service: buckets, close } = await openBuckets(config, services)
   const maxCacheBytes = (config.object_store.cache_mb ?? 0) * MB
   const store = new BucketStore({ buckets, cacheDir: lakeCacheFolder(config), maxCacheBytes })
   await store.recover()

@@ -19,6 +19,7 @@ import type { MaskingRules } from '../policy/masking.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import type { Computes } from './compute.ts'
 import type { OpenDashboards } from './dashboard-server.ts'
+import type { Services } from './plugin-host.ts'
 
 function token<T>(name: string): InjectionToken<T> {
   return Symbol(name) as InjectionToken<T>
@@ -41,6 +42,7 @@ export const TOKENS = {
   rules: token<MaskingRules>('rules'),
   issuers: token<readonly NamingIssuer[]>('issuers'),
   plugins: token<PluginSet>('plugins'),
+  services: token<Services>('services'),
   events: token<EventFeed>('events'),
   bus: token<EventBus | null>('bus'),
   served: token<ServedProducts>('served'),

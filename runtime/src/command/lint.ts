@@ -28,8 +28,9 @@ export async function manifestParser(
 ): Promise<(texts: Readonly<Record<string, string>>) => ParsedManifests> {
   const driver = await dashboardPlugin(config, {
     ...{ specifiers: config.plugins, baseDirectory: process.cwd() },
-    // Of a driver of others it says that nobody has proved it.
-    logger: console,
+    onLoaded({ specifier, proof }) {
+      if (proof.status === 'allowed') console.warn(`${specifier}: ${proof.message}`)
+    },
   })
   const context = {
     servingTypes: servingTypesOf(await servingPlugins(config)),

@@ -90,3 +90,16 @@ test('the templates ask for the packages that there are', async () => {
     assert.ok(semver.satisfies(suite.version, range), kind)
   }
 })
+
+test('of a service is said what it is, which settings are secret, and that nobody has proved it', async () => {
+  for (const [example, plugin, secrets] of [
+    ['pages', 'dashboard pages 1.0.0', []],
+    ['redis-streams', 'event-bus redis-streams 1.0.0', ['/url']],
+    ['webdav', 'object-store webdav 1.0.0', ['/password']],
+    ['python-compute', 'compute python 1.0.0', []],
+  ] as const) {
+    const said = (await checkPlugin(join(ROOT, 'examples/plugins', example), config())) as Record<string, unknown>
+    assert.deepEqual([said['plugin'], said['secrets'], said['sdk']], [plugin, secrets, '^1.0.0'])
+    assert.match(String(said['proof']), /^proved by nobody but you/)
+  }
+})

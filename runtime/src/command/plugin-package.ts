@@ -2,8 +2,9 @@
 import { cp, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { basename, join, relative, resolve, sep } from 'node:path'
 import type { Config } from '../config.ts'
-import { loadPlugin } from '../plugins/loader.ts'
+import { findPlugin, loadPlugin } from '../plugins/loader.ts'
 import { proofRules } from '../plugins/proof-rules.ts'
+import { isService, loadFound } from '../plugins/services.ts'
 import { UsageError } from './arguments.ts'
 import { makeFolder } from './failures.ts'
 
@@ -55,6 +56,17 @@ async function installSteps(target: string): Promise<readonly string[]> {
 /** Loads a plugin as the runtime would, and says what it would make of it. */
 export async function checkPlugin(specifier: string, config: Config): Promise<unknown> {
   const path = /^[./]/.test(specifier) ? specifier : await pathOrPackage(specifier)
+  const found = await findPlugin(path, process.cwd())
+  if (isService(found.declared)) {
+    const { packageName, packageVersion, plugin, sdkRange, proof } = await loadFound(path, found)
+    return {
+      package: `${packageName} ${packageVersion}`,
+      plugin: `${plugin.kind} ${plugin.name} ${plugin.version}`,
+      sdk: sdkRange,
+      secrets: secretPointers(plugin.settingsSchema),
+      proof: proof.message,
+    }
+  }
   const loaded = await loadPlugin(path, process.cwd(), proofRules(config))
   const { plugin, proof } = loaded
   return {

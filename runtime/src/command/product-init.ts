@@ -198,12 +198,13 @@ function noTable(connection: string, table: string, tables: readonly DiscoveredT
 /** The stores that the server has switched on, each by the type of endpoint that it serves. */
 async function storesOf(client: Client): Promise<readonly StoreOnOffer[]> {
   const plugins = (await client.list('/api/v1/plugins')) as {
+    readonly kind: string
     readonly type: string
     readonly capabilities?: { readonly types?: Readonly<Record<string, string>> }
     readonly health?: { readonly status?: string }
   }[]
   return plugins
-    .filter(({ type, health }) => type !== 'connector' && health?.status !== 'unused')
+    .filter(({ kind, health }) => kind === 'serving' && health?.status !== 'unused')
     .map(({ type, capabilities }) => {
       const refused = Object.entries(capabilities?.types ?? {}).filter(([, how]) => how === 'rejected')
       return { type, refuses: new Set(refused.map(([name]) => name)) }

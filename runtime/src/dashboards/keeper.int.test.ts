@@ -91,7 +91,7 @@ const claim = (id = PRODUCT) => inTransaction(pool, (tx) => claimDashboards(tx, 
 
 /** With the driver that comes with the runtime. */
 async function keeper(port: number, load: () => Promise<WantedDashboards | null>, timeout_ms = 200) {
-  const plugin = await dashboardPlugin({}, { specifiers: [], baseDirectory: import.meta.dirname, logger: silent })
+  const plugin = await dashboardPlugin({}, { specifiers: [], baseDirectory: import.meta.dirname, onLoaded() {} })
   const settings = { url: `http://127.0.0.1:${port}`, username: 'u', password: PASSWORD, timeout_ms }
   const server = await plugin.open(settings, {} as never)
   return new DashboardKeeper({ pool, logger: silent, views, driver: plugin.name, server, load })

@@ -98,6 +98,9 @@ function judge(
   return found.certificate
 }
 
+/** Why what comes with the runtime needs no certificate. */
+export const OF_THIS_RELEASE = 'proved by the tests of this release'
+
 /** Which of the plugin's capabilities are on. */
 export function proofOf(plugin: ServingPlugin | ConnectorPlugin, evidence: Evidence, rules: ProofRules): PluginProof {
   const declared = capabilityNames(plugin)
@@ -108,7 +111,7 @@ export function proofOf(plugin: ServingPlugin | ConnectorPlugin, evidence: Evide
       certificates: [],
       on: declared,
       off: [],
-      message: 'proved by the tests of this release',
+      message: OF_THIS_RELEASE,
     }
   }
   const about = evidence.certificates.filter(({ body }) => isAbout(body.plugin, plugin))

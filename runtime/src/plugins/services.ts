@@ -5,8 +5,8 @@
 import {
   type DeclaredPlugin,
   type DeclaredService,
-  type Logger,
   SERVICE_KINDS,
+  type ServiceHost,
   type ServiceKind,
   type ServicePlugin,
   SluiceError,
@@ -16,12 +16,33 @@ import { type Settings, settingsType } from '../config/services.ts'
 import { faultWords } from '../parsing/schema-words.ts'
 import { type FoundPlugin, findPlugin, moduleOf, refused } from './loader.ts'
 import { ownPlugin } from './own-plugins.ts'
+import { OF_THIS_RELEASE } from './proof.ts'
 
 export interface ServiceSearch {
   /** Those of the configuration. */
   readonly specifiers: readonly string[]
   readonly baseDirectory: string
-  readonly logger: Logger
+  /** Told of one each time that it is loaded. */
+  readonly onLoaded: (loaded: LoadedService) => void
+}
+
+export interface LoadedService {
+  /** As the configuration names it, or the runtime. */
+  readonly specifier: string
+  readonly packageName: string
+  readonly packageVersion: string
+  readonly sdkRange: string
+  readonly plugin: ServicePlugin<ServiceKind, never, unknown>
+  /** Of one that comes with the runtime the tests of its release; of others nobody. */
+  readonly proof: { readonly status: 'bundled' | 'allowed'; readonly message: string }
+}
+
+/** What one is opened with, by the name of its folder. */
+export type ServiceHosts = (name: string) => Promise<ServiceHost & AsyncDisposable>
+
+/** How a runtime comes by each of its services. */
+export interface ServiceParts extends ServiceSearch {
+  readonly hostFor: ServiceHosts
 }
 
 export const isService = (declared: DeclaredPlugin | DeclaredService): declared is DeclaredService =>
@@ -34,24 +55,33 @@ export const isService = (declared: DeclaredPlugin | DeclaredService): declared 
 export async function loadService<Plugin extends ServicePlugin<ServiceKind, never, unknown>>(
   kind: Plugin['kind'],
   name: string,
-  { specifiers, baseDirectory, logger }: ServiceSearch,
+  { specifiers, baseDirectory, onLoaded }: ServiceSearch,
 ): Promise<Plugin> {
+  const load = async (specifier: string, found: FoundPlugin) => {
+    const loaded = await loadFound(specifier, found)
+    onLoaded(loaded)
+    return loaded.plugin as unknown as Plugin
+  }
   const others: string[] = []
   for (const specifier of specifiers) {
     const found = await findPlugin(specifier, baseDirectory)
     if (found.declared.kind !== kind) continue
-    if (found.declared.name === name) return opened<Plugin>(specifier, found, logger)
+    if (found.declared.name === name) return load(specifier, found)
     others.push(found.declared.name)
   }
   const own = `@sluice/${kind}/${name}`
-  if ((await ownPlugin(own)) !== null) return opened<Plugin>(own, await findPlugin(own, baseDirectory), logger)
+  if ((await ownPlugin(own)) !== null) return load(own, await findPlugin(own, baseDirectory))
   throw new SluiceError('CONFIG', `no plugin of kind ${kind} is called "${name}"`, {
     code: 'unknown_driver',
     remedy: `Of that kind are listed under "plugins": ${others.join(', ') || 'none'}. Add its package there, or choose another.`,
   })
 }
 
-async function opened<Plugin>(specifier: string, { located, declared }: FoundPlugin, logger: Logger): Promise<Plugin> {
+/** The one at that place. Throws CONFIG `plugin_invalid`. */
+export async function loadFound(
+  specifier: string,
+  { located, declared, sdkRange }: FoundPlugin,
+): Promise<LoadedService> {
   const module = await moduleOf(specifier, located)
   const plugin = module.default as Partial<ServicePlugin<ServiceKind, never, unknown>> | null | undefined
   const isWhole = plugin && typeof plugin.open === 'function' && plugin.settingsSchema
@@ -59,8 +89,46 @@ async function opened<Plugin>(specifier: string, { located, declared }: FoundPlu
   if (plugin.kind !== declared.kind || plugin.name !== declared.name) {
     throw refused(specifier, 'plugin_invalid', 'its default export is not what its manifest declares')
   }
-  if (!located.isBundled) logger.warn(`${declared.kind} (${declared.name}) of ${specifier}: proved by nobody but you`)
-  return plugin as Plugin
+  const { name: packageName = specifier, version: packageVersion = '0.0.0' } = located.packageJson
+  return {
+    ...{ specifier, packageName, packageVersion, sdkRange },
+    plugin: plugin as LoadedService['plugin'],
+    proof: located.isBundled
+      ? { status: 'bundled', message: OF_THIS_RELEASE }
+      : { status: 'allowed', message: 'proved by nobody but you: no suite proves plugins of this kind' },
+  }
+}
+
+export interface OpenedService<Service> {
+  readonly service: Service
+  close(): Promise<void>
+}
+
+/**
+ * With a host of its own, which ends with it. Throws what the plugin throws; of one that does not open nothing stays.
+ * @param settings complete
+ */
+export async function openService<Settings, Service extends { close(): Promise<void> | void }>(
+  plugin: ServicePlugin<ServiceKind, Settings, Service>,
+  settings: Settings,
+  hostFor: ServiceHosts,
+): Promise<OpenedService<Service>> {
+  const host = await hostFor(`${plugin.kind}-${plugin.name}`)
+  const endHost = () => host[Symbol.asyncDispose]()
+  try {
+    const service = await plugin.open(settings, host)
+    const close = async () => {
+      try {
+        await service.close()
+      } finally {
+        await endHost()
+      }
+    }
+    return { service, close }
+  } catch (error) {
+    await endHost()
+    throw error
+  }
 }
 
 /**

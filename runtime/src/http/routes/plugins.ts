@@ -25,6 +25,10 @@ export interface PluginSummary {
   readonly name: string
   readonly version: string
   readonly type: string
+  readonly kind: string
+  readonly package: string
+  readonly package_version: string
+  readonly sdk: string
   readonly capabilities: Readonly<Record<string, unknown>>
   readonly proof: PluginProofSummary
   readonly health: { readonly status: string; readonly message?: string }
@@ -34,10 +38,21 @@ const Plugin = Type.Object(
   {
     name: Type.String(),
     version: Type.String(),
-    type: Type.String({ description: 'What it serves: lookup, timeseries, analytics, realtime, or connector.' }),
+    type: Type.String({
+      description: 'What it serves: lookup, timeseries, analytics, realtime; or connector; or of a service its kind.',
+    }),
+    kind: Type.String({
+      description:
+        'serving, connector, or of a service, which brings a server beside the runtime: event-bus, dashboard, object-store, compute.',
+    }),
+    package: Type.String(),
+    package_version: Type.String(),
+    sdk: Type.String({ description: 'The versions of the contract that it was written for.' }),
     capabilities: Type.Record(Type.String(), Type.Unknown(), { description: 'What is switched on.' }),
     proof: Type.Object({
-      status: Type.String({ description: 'bundled, certified, unproved, or allowed (on without proof).' }),
+      status: Type.String({
+        description: 'bundled, certified, unproved, or allowed (on without proof, as services of others always are).',
+      }),
       levels: Type.Array(Type.String(), { description: 'Of the certificates that count: core, full, hard.' }),
       certificates: Type.Array(
         Type.Object({
@@ -56,7 +71,10 @@ const Plugin = Type.Object(
       off: Type.Array(Type.String(), { description: 'What it declares and is switched off, being unproved.' }),
       message: Type.String(),
     }),
-    health: Type.Object({ status: Type.String(), message: Type.Optional(Type.String()) }),
+    health: Type.Object({
+      status: Type.String({ description: 'Of a service unknown: what needs its server tells of that.' }),
+      message: Type.Optional(Type.String()),
+    }),
   },
   { $id: 'Plugin' },
 )

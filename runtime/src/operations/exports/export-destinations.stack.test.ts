@@ -10,6 +10,7 @@ import { S3Buckets } from '@sluice/object-store/s3/buckets'
 import { SluiceError } from '@sluice/sdk'
 import { Registry } from 'prom-client'
 import { type OpenedDestinations, openDestinations } from '../../assembly/object-stores.ts'
+import { servicesOf } from '../../assembly/plugin-host.ts'
 import { loadConfig } from '../../config.ts'
 import { PluginMetrics } from '../../plugins/plugin-metrics.ts'
 import { ExportDestinations } from './export-destinations.ts'
@@ -54,7 +55,7 @@ async function destinationsWith(all: Readonly<Record<string, Readonly<Record<str
   const config = loadConfig({ environment: { SLUICE_DATA_DIR: folder, ...environment }, flags: {} })
   const logger = { debug() {}, info() {}, warn() {}, error() {} }
   const services = { logger, dataDirectory: folder, faultPoint: async () => {} }
-  const found = await openDestinations(config, { services, metrics: new PluginMetrics(new Registry()) })
+  const found = await openDestinations(config, servicesOf(config, services, new PluginMetrics(new Registry())))
   opened.push(found)
   return new ExportDestinations(found.destinations)
 }

@@ -4,20 +4,44 @@ import { ISSUER, page } from './world.ts'
 export const PLATFORM_EXAMPLES: OperationExamples = {
   listPlugins: {
     answers: {
-      200: page({
-        name: 'lmdb',
-        version: '1.0.0',
-        type: 'realtime',
-        capabilities: { commit: 'atomic', operations: ['key'], ttl: { granularityMs: 1 } },
-        proof: {
-          status: 'bundled',
-          levels: [],
-          certificates: [],
-          off: [],
-          message: 'proved by the tests of this release',
+      200: page(
+        {
+          name: 'lmdb',
+          version: '1.0.0',
+          type: 'realtime',
+          kind: 'serving',
+          package: '@sluice/realtime',
+          package_version: '0.1.0',
+          sdk: '^1.0.0',
+          capabilities: { commit: 'atomic', operations: ['key'], ttl: { granularityMs: 1 } },
+          proof: {
+            status: 'bundled',
+            levels: [],
+            certificates: [],
+            off: [],
+            message: 'proved by the tests of this release',
+          },
+          health: { status: 'ok' },
         },
-        health: { status: 'ok' },
-      }),
+        {
+          name: 'streams',
+          version: '2.1.0',
+          type: 'event-bus',
+          kind: 'event-bus',
+          package: 'event-bus-on-streams',
+          package_version: '2.1.0',
+          sdk: '^1.0.0',
+          capabilities: {},
+          proof: {
+            status: 'allowed',
+            levels: [],
+            certificates: [],
+            off: [],
+            message: 'proved by nobody but you: no suite proves plugins of this kind',
+          },
+          health: { status: 'unknown' },
+        },
+      ),
     },
   },
   getOpenIdConfiguration: {
