@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
+import { SERVICE_KINDS, type ServiceKind } from '@sluice/sdk'
 import { newPlugin } from '../runtime/src/command/plugin-package.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -41,5 +42,33 @@ for (const { guide, kind, tests, atLeast } of GUIDES) {
     const { stdout } = await promisify(execFile)(process.execPath, flags, { cwd: target, env, maxBuffer: 16 << 20 })
     assert.match(stdout, /^# fail 0$/m)
     assert.ok(Number(/^# pass (\d+)$/m.exec(stdout)?.[1]) >= atLeast.tests)
+  })
+}
+
+/** Of each kind of service its guide, and the example whose module and manifest stand there. */
+const SERVICE_GUIDES: Readonly<Record<ServiceKind, { readonly guide: string; readonly example: string }>> = {
+  compute: { guide: 'write-a-compute.md', example: 'python-compute' },
+  dashboard: { guide: 'write-a-dashboard-driver.md', example: 'pages' },
+  'event-bus': { guide: 'write-an-event-bus.md', example: 'redis-streams' },
+  'object-store': { guide: 'write-an-object-store.md', example: 'webdav' },
+}
+
+for (const kind of SERVICE_KINDS) {
+  const { guide, example } = SERVICE_GUIDES[kind]
+  test(`${guide} is of one shape with its neighbours, and shows its example as it is`, async () => {
+    const text = await readFile(join(ROOT, 'docs/guides', guide), 'utf8')
+    assert.deepEqual(
+      text.match(/^## .*$/gm),
+      ['Who does what', 'What you export', 'Run it', 'Prove it'].map((of) => `## ${of}`),
+    )
+    const inExample = (name: string) => readFile(join(ROOT, 'examples/plugins', example, name), 'utf8')
+    const [[, name, code] = []] = text.matchAll(BLOCK)
+    assert.deepEqual([name, code], ['index.ts', await inExample('index.ts')])
+    const [, manifest = ''] = /^```json\n"sluice": (.*)\n```$/m.exec(text) ?? []
+    const { sluice } = JSON.parse(await inExample('package.json')) as { readonly sluice: unknown }
+    assert.deepEqual(JSON.parse(manifest), sluice)
+    assert.match(await inExample('README.md'), new RegExp(`guides/${guide}`))
+    const kinds = await readFile(join(ROOT, 'sdk/README.md'), 'utf8')
+    assert.match(kinds, new RegExp(`^\\| \`${kind}\`.*\`${guide}\`.*\`examples/plugins/${example}\``, 'm'))
   })
 }

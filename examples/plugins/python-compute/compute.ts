@@ -12,14 +12,9 @@ import {
   type TransformedRows,
   tenantOf,
 } from '@sluice/sdk'
+import type { PythonSettings } from './settings.ts'
 import { type Answer, answersOf, type Bounds, type Job } from './statement-process.ts'
 import { authored, logicalType, rowsSql, sqlType, typesSql } from './statements.ts'
-
-export interface PythonSettings {
-  readonly python: string
-  readonly memory_mb: number
-  readonly catalog_file: string
-}
 
 interface Asked extends ComputeTransform {
   readonly inputs: readonly (ComputeInput & { readonly table?: ComputeTable })[]

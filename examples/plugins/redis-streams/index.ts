@@ -1,3 +1,4 @@
+/** Events on streams of Redis, one for each topic. */
 import { defineEventBus } from '@sluice/sdk'
 import { openBus } from './bus.ts'
 import { type RedisStreamsSettings, settingsSchema } from './settings.ts'

@@ -10,11 +10,8 @@ import {
   type StoredObject,
 } from '@sluice/sdk'
 import { ASK, type Resource, resourcesOf } from './multistatus.ts'
-import { type Asked, insist, type Login, refusalOf, send, textOf } from './requests.ts'
-
-export interface WebdavSettings extends Login {
-  readonly url: string
-}
+import { type Asked, insist, refusalOf, send, textOf } from './requests.ts'
+import type { WebdavSettings } from './settings.ts'
 
 /** In each bucket, and no file of it: a name that begins with a dot is no path. */
 const OWN = '.sluice'
