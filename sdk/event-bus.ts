@@ -28,7 +28,8 @@ export interface BusTenant {
 
 /**
  * An opened bus. Opening does no I/O: a bus that is away stops nobody but the relays and the making of tenants. All calls
- * may be repeated, and throw SluiceError only: TRANSIENT `bus_unavailable` where the bus does not answer, within 12 s.
+ * may be repeated, and throw SluiceError only: TRANSIENT `bus_unavailable` where the bus does not answer, within 12 s, and CONFIG
+ * `bus_unguarded` where its settings ask for rights that it does not keep.
  */
 export interface EventBus {
   /** False where the login of a tenant of that name would read another tenant's rows. Asks nobody. */
@@ -68,8 +69,8 @@ export interface ChangeTopic {
 }
 
 /**
- * Where changed rows go: of each key the newest message stays for ever. As `EventBus`, and throws CONFIG `bus_unguarded`
- * where the bus keeps no rights, INVALID_DATA `change_too_large` for a row that it does not take.
+ * Where changed rows go: of each key the newest message stays for ever. Throws as `EventBus` does, and INVALID_DATA
+ * `change_too_large` for a row that the bus does not take.
  */
 export interface ChangeBus {
   /** Whether the settings ask for change topics. False: those that were made are removed, and none is made. */

@@ -207,6 +207,7 @@ describe('imports', () => {
       word: /\bs3\b|minio/i,
       kind: 'object-store',
       excepted: [
+        ['assembly/own-endpoints.ts', 'schemes of addresses that name files, and no server'],
         ['config/plugins.ts', 'a connector that reads such files is loaded by its package’s name'],
         ['http/routes/examples/reading.ts', 'an address, as a caller would see one'],
         ['http/routes/examples/tenants.ts', 'an address, as a caller would see one'],
