@@ -6,11 +6,11 @@ import { openComputes, watchedEngines } from './compute.ts'
 import { Lifecycle } from './lifecycle.ts'
 
 const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
-const hosts = { opened: 0, ended: 0 }
+const hosts = { opened: [] as string[], ended: 0 }
 const services = {
   ...{ specifiers: [], baseDirectory: import.meta.dirname, onLoaded() {} },
-  async hostFor() {
-    hosts.opened += 1
+  async hostFor(name: string) {
+    hosts.opened.push(name)
     return { [Symbol.asyncDispose]: async () => void (hosts.ended += 1) } as never
   },
 }
@@ -48,13 +48,14 @@ it('looks at each server once', async () => {
   assert.deepEqual(await servers('http://b'), ['http://b', 'http://a'])
 })
 
-it('ends with each engine what it was given', async () => {
+it('gives each engine a host of its own, which ends with it', async () => {
   const lifecycle = new Lifecycle(logger as never)
-  const before = hosts.opened
+  const before = hosts.opened.length
   await opened({ trino: settings('http://a') }, { driver: 'trino', settings: settings('http://b') }, lifecycle)
   const ended = hosts.ended
   await lifecycle.stop()
-  assert.deepEqual([hosts.opened - before, hosts.ended - ended], [2, 2])
+  assert.deepEqual(hosts.opened.slice(before), ['compute-trino', 'serving-compute-trino'])
+  assert.equal(hosts.ended - ended, 2)
 })
 
 it('refuses an engine that nobody brings, and settings that cannot be right', async () => {

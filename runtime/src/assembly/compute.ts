@@ -60,13 +60,15 @@ async function openServing({ serving: { analytics } }: Config, services: Service
   if (plugin === null) return null
   // A store has settings beside, of what it keeps itself.
   const known = Object.entries(analytics.settings).filter(([key]) => plugin.settingsSchema.properties?.[key])
-  return opened(plugin, completeSettings(plugin, Object.fromEntries(known), 'serving.analytics.settings'), services)
+  // Of its own, beside the one that is chosen for transforms, which may be the same plugin.
+  const hostFor = (name: string) => services.hostFor(`serving-${name}`)
+  return opened(plugin, completeSettings(plugin, Object.fromEntries(known), 'serving.analytics.settings'), { hostFor })
 }
 
 async function opened(
   plugin: ComputePlugin<never>,
   settings: never,
-  { hostFor }: ServiceParts,
+  { hostFor }: Pick<ServiceParts, 'hostFor'>,
 ): Promise<OpenedCompute> {
   const { service: compute, close } = await openService(plugin, settings, hostFor)
   return { name: plugin.name, compute, policy: plugin.policy ?? null, close }
