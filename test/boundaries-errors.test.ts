@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { sourceFiles } from './sources.ts'
 
 /** What is published with certificates is changed only together with them. */
-const CERTIFIED = /^plugins\/(?!connectors)|^examples\/plugins/
+const CERTIFIED = /^plugins\/(?:analytics|lookup|realtime|timeseries)|^examples\/plugins/
 /** It is said above the function there. */
 const SAID_ABOVE = ['stack/run.ts']
 const FOLDERS =
@@ -55,4 +55,14 @@ describe('errors that are thrown away', () => {
     ])
       assert.deepEqual(unexplained(text), [], text)
   })
+})
+
+/** A program of readers, which has its own. */
+const OF_READERS = 'runtime/src/command/templates/'
+
+test('an error of the contract is known in any copy of the SDK, since a plugin may bring its own', () => {
+  const found = sourceFiles(['{runtime/src,iceberg}/**/*.ts'])
+    .filter(({ path, text }) => !isTest(path) && !path.startsWith(OF_READERS) && /instanceof SluiceError\b/.test(text))
+    .map(({ path }) => path)
+  assert.deepEqual(found, [])
 })

@@ -3,7 +3,7 @@
  * tenant's bucket and the snapshot in their details, of which the HTTP layer tells developers only.
  */
 import type { Engine, EngineJob, EngineRun } from '@sluice/engine'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import { unreadableFiles } from './data-check.ts'
 import { type Scan, type ScanFile, scanOf } from './scan.ts'
 import type { ObjectStore } from './store/object-store.ts'
@@ -88,7 +88,7 @@ async function causeOf(
   error: unknown,
   signal: AbortSignal,
 ): Promise<unknown> {
-  if (!(error instanceof SluiceError) || signal.aborted) return error
+  if (!isSluiceError(error) || signal.aborted) return error
   const isDeep = DEEPLY_SUSPECT.includes(error.code)
   if (!isDeep && !SUSPECT.includes(error.code)) return error
   const scans = (job.tables ?? []).flatMap(({ files }) => scanOf(files) ?? [])

@@ -1,4 +1,4 @@
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { unreadableFiles } from './data-check.ts'
 import type { DataFile } from './format/data-file.ts'
 import { type Snapshot, schemaById } from './format/metadata.ts'
@@ -140,7 +140,7 @@ class Problems {
     try {
       return await work()
     } catch (error) {
-      if (!(error instanceof SluiceError) || error.kind !== 'INTERNAL') throw error
+      if (!isSluiceError(error) || error.kind !== 'INTERNAL') throw error
       this.add(
         { ...place, uri: place.uri ?? (error.cause instanceof BrokenFile ? error.cause.uri : null) },
         error.code,

@@ -1,5 +1,5 @@
 import { type EngineLimits, quoteName } from '@sluice/engine'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError } from '@sluice/sdk'
 import { POSITIONS } from './position-deletes.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
 import type { JobRunner } from './write.ts'
@@ -42,7 +42,7 @@ async function areReadable(
     const { results } = await engine.run({ trust: 'own', tables, steps, limits: LIMITS }, signal)
     return results.every((result, at) => Number(result.rows[0]?.[0]) === files[at]?.rows)
   } catch (error) {
-    if (!(error instanceof SluiceError) || error.code === 'query_cancelled' || error.code === 'engine_busy') throw error
+    if (!isSluiceError(error) || error.code === 'query_cancelled' || error.code === 'engine_busy') throw error
     return false
   }
 }

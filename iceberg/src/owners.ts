@@ -3,7 +3,7 @@
  * the other belongs to: nothing is written then, and nothing removed, until they fit again.
  */
 import { randomUUID } from 'node:crypto'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { BucketOwner, BucketState, Catalog } from './catalog.ts'
 import type { ObjectStore } from './store/object-store.ts'
 import { checkPart } from './table-ref.ts'
@@ -78,7 +78,7 @@ export class LakeOwners {
 
   /** A file that cannot be read, or the cause of it: the whole bucket is not there, or is not this warehouse's. */
   async explain(warehouse: string, error: unknown): Promise<unknown> {
-    if (!(error instanceof SluiceError) || error.code !== 'lake_file_corrupted') return error
+    if (!isSluiceError(error) || error.code !== 'lake_file_corrupted') return error
     const belonging = await this.#belonging(warehouse).catch(() => null)
     return belonging === 'emptied' || belonging === 'foreign' ? notOwn(belonging, error) : error
   }
@@ -140,8 +140,8 @@ export class LakeOwners {
     try {
       text = Buffer.from(await this.#store.get(this.#markPath(warehouse), { maxBytes: 1_000 })).toString('utf8')
     } catch (error) {
-      if (error instanceof SluiceError && error.code === 'object_missing') return null
-      if (error instanceof SluiceError && error.kind === 'INTERNAL') return UNREADABLE
+      if (isSluiceError(error) && error.code === 'object_missing') return null
+      if (isSluiceError(error) && error.kind === 'INTERNAL') return UNREADABLE
       throw error
     }
     return /^\{"mark":"([0-9a-f-]{36})"\}$/.exec(text)?.[1] ?? UNREADABLE
@@ -154,7 +154,7 @@ export class LakeOwners {
     const mark = (await this.#owner(warehouse))?.mark ?? wanted
     const body = Buffer.from(JSON.stringify({ mark }), 'utf8')
     await this.#store.put(this.#markPath(warehouse), body, { ifAbsent: true }).catch((error: unknown) => {
-      if (!(error instanceof SluiceError) || error.code !== 'object_exists') throw error
+      if (!isSluiceError(error) || error.code !== 'object_exists') throw error
     })
     if ((await this.#mark(warehouse)) !== mark) throw notOwn('foreign')
   }

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { isSluiceError } from '@sluice/sdk'
 import { testCatalog } from './catalog.contract.fixture.ts'
 import { FolderStore } from './store/folder-store.ts'
 import type { ObjectStore } from './store/object-store.ts'
@@ -19,6 +20,27 @@ after(() => rm(dir, { recursive: true, force: true }))
 
 /** Each call is another process's. */
 testCatalog(() => new StoreCatalog(new FolderStore(dir)), 'contract')
+
+testCatalog(() => new StoreCatalog(ofAnotherCopy(new FolderStore(dir))), 'another-copy')
+
+/** Whose errors are of another copy of the SDK, as those of a plugin are that brings its own. */
+function ofAnotherCopy(store: ObjectStore): ObjectStore {
+  const rethrow = (error: unknown) => {
+    if (!isSluiceError(error)) throw error
+    const { name, kind, code, remedy, details } = error
+    throw Object.assign(new Error(error.message), { name, kind, code, remedy, details })
+  }
+  return new Proxy<ObjectStore>(store, {
+    get(target, name) {
+      const member = Reflect.get(target, name) as unknown
+      if (typeof member !== 'function') return member
+      return (...args: readonly unknown[]) => {
+        const result = Reflect.apply(member, target, args) as unknown
+        return result instanceof Promise ? result.catch(rethrow) : result
+      }
+    },
+  })
+}
 
 test('a writer who slept while others moved the pointer ever so often does not move it', async () => {
   const ref = { warehouse: 'slow', namespace: 'n', table: 't' }

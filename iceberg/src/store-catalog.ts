@@ -1,4 +1,4 @@
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError } from '@sluice/sdk'
 import type { Catalog, CatalogEntry } from './catalog.ts'
 import type { ObjectStore } from './store/object-store.ts'
 import { checkPart, checkTableRef, type Layout, type TableRef } from './table-ref.ts'
@@ -110,7 +110,7 @@ export class StoreCatalog implements Catalog {
     try {
       return Buffer.from(await this.#store.get(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8')
     } catch (error) {
-      if (error instanceof SluiceError && error.code === 'object_missing') return null
+      if (isSluiceError(error) && error.code === 'object_missing') return null
       throw error
     }
   }
@@ -139,7 +139,7 @@ export class StoreCatalog implements Catalog {
     try {
       await this.#store.put(path, Buffer.from(location ?? '', 'utf8'), { ifAbsent: true })
     } catch (error) {
-      if (error instanceof SluiceError && error.code === 'object_exists') return false
+      if (isSluiceError(error) && error.code === 'object_exists') return false
       throw error
     }
     // The number may have been free only because its file, another's, was one of those that do not stay.

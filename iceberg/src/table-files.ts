@@ -1,4 +1,4 @@
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { ObjectStore } from './store/object-store.ts'
 import { describeTable, type TableRef } from './table-ref.ts'
 
@@ -45,7 +45,7 @@ export class TableFiles {
         ...(sizeBytes === undefined ? {} : { sizeBytes }),
       })
     } catch (error) {
-      if (!(error instanceof SluiceError) || error.kind !== 'INTERNAL') throw error
+      if (!isSluiceError(error) || error.kind !== 'INTERNAL') throw error
       throw this.#broken('lake_file_corrupted', uri, error)
     }
   }
@@ -73,7 +73,7 @@ export class TableFiles {
   }
 
   #unparsed(uri: string, error: unknown): unknown {
-    if (error instanceof SluiceError && error.kind !== 'INTERNAL') return error
+    if (isSluiceError(error) && error.kind !== 'INTERNAL') return error
     return this.#broken('lake_file_corrupted', uri, error)
   }
 
@@ -115,12 +115,12 @@ export function lakeDamage(
 
 /** Whether it is said of the table itself, or of a file of it, and not of the catalog, the object store or the bucket. */
 export function isUnreadable(error: unknown): boolean {
-  return error instanceof SluiceError && (error.code === 'lake_file_corrupted' || error.code === 'lake_path_foreign')
+  return isSluiceError(error) && (error.code === 'lake_file_corrupted' || error.code === 'lake_path_foreign')
 }
 
 /** The same failure, met in the reading of one snapshot. */
 export function inSnapshot(error: unknown, snapshotId: string | null): unknown {
-  if (!(error instanceof SluiceError) || error.details?.['snapshot_id'] !== null || snapshotId === null) return error
+  if (!isSluiceError(error) || error.details?.['snapshot_id'] !== null || snapshotId === null) return error
   return new SluiceError(error.kind, error.message, {
     code: error.code,
     ...(error.remedy === undefined ? {} : { remedy: error.remedy }),

@@ -17,7 +17,7 @@ import {
 } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { isObjectPath, SluiceError } from '@sluice/sdk'
+import { isObjectPath, isSluiceError, SluiceError } from '@sluice/sdk'
 import {
   type AdoptOptions,
   DEFAULT_MAX_GET_BYTES,
@@ -372,7 +372,7 @@ const FAULTS: Readonly<Record<string, { readonly message: string; readonly remed
 
 /** Exported for who asks what the system’s refusals become. */
 export function asStoreError(error: unknown, path: string): unknown {
-  if (error instanceof SluiceError || (error instanceof Error && error.name === 'AbortError')) return error
+  if (isSluiceError(error) || (error instanceof Error && error.name === 'AbortError')) return error
   switch (codeOf(error)) {
     case 'ENOENT':
     case 'ENOTDIR':

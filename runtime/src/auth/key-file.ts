@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { exportJWK, generateKeyPair, type JWK } from 'jose'
 
 /** ES256: every reader of JWKS knows it, engines and BI tools included. */
@@ -67,7 +67,7 @@ export async function readKeyFile(dataDirectory: string): Promise<IssuerKeyFile>
 export async function openKeyFile(dataDirectory: string, issuer: string, audience: string): Promise<IssuerKeyFile> {
   await mkdir(dataDirectory, { recursive: true })
   const existing = await readKeyFile(dataDirectory).catch((error: unknown) => {
-    if (error instanceof SluiceError && error.code === 'issuer_keys_missing') return null
+    if (isSluiceError(error) && error.code === 'issuer_keys_missing') return null
     throw error
   })
   if (existing === null) return createKeyFile(dataDirectory, { issuer, audience, keys: [await newKey()] })

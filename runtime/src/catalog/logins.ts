@@ -3,7 +3,7 @@
  * select the rows of its own catalog and nothing else.
  */
 import { randomBytes } from 'node:crypto'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import pg from 'pg'
 import { type DatabaseAddress, formatAddress } from '../database/address.ts'
 import { toDatabaseError } from '../database/errors.ts'
@@ -159,7 +159,7 @@ export class CatalogLogins {
       client = await this.#connect({})
       await work(client)
     } catch (error) {
-      throw error instanceof SluiceError ? error : toDatabaseError(error, 'changing a login')
+      throw isSluiceError(error) ? error : toDatabaseError(error, 'changing a login')
     } finally {
       // How it ended is known by now; a connection that does not close is broken, and gone.
       await client?.end().catch(() => undefined)

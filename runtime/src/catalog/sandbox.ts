@@ -275,11 +275,7 @@ export class Sandbox {
 }
 
 function isMovedOn(error: unknown): boolean {
-  return (
-    error instanceof SluiceError &&
-    error.code === 'lake_commit_conflict' &&
-    error.details?.['reason'] === 'table-moved-on'
-  )
+  return isSluiceError(error) && error.code === 'lake_commit_conflict' && error.details?.['reason'] === 'table-moved-on'
 }
 
 const tableExists = () => conflict('catalog_table_exists', 'a table of that name exists already')

@@ -13,7 +13,7 @@ import {
   schemaOf,
   servedTable,
 } from '@sluice/lookup/row-secured-postgresql/served-tables'
-import { physicalName, SluiceError, variantTable } from '@sluice/sdk'
+import { isSluiceError, physicalName, SluiceError, variantTable } from '@sluice/sdk'
 import pg from 'pg'
 import { type DatabaseAddress, formatAddress } from '../database/address.ts'
 import { sqlState, toDatabaseError } from '../database/errors.ts'
@@ -225,7 +225,7 @@ export class ServingViews {
       client = await this.#connect(this.#deps.admin.database)
       return await work(client)
     } catch (error) {
-      throw error instanceof SluiceError ? error : toDatabaseError(error, 'changing a login of dashboards')
+      throw isSluiceError(error) ? error : toDatabaseError(error, 'changing a login of dashboards')
     } finally {
       // How it ended is known by now; a connection that does not close is broken, and gone.
       await client?.end().catch(() => undefined)

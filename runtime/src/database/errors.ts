@@ -1,5 +1,5 @@
 /** What PostgreSQL's errors mean to the runtime. The driver's words stay in `cause`; callers see code and remedy only. */
-import { type ErrorKind, SluiceError } from '@sluice/sdk'
+import { type ErrorKind, isSluiceError, SluiceError } from '@sluice/sdk'
 
 /** The five-letter SQLSTATE of a driver's error, or undefined where it has none (a socket error has none). */
 export function sqlState(error: unknown): string | undefined {
@@ -9,19 +9,19 @@ export function sqlState(error: unknown): string | undefined {
 }
 
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
-  const original = error instanceof SluiceError ? error.cause : error
+  const original = isSluiceError(error) ? error.cause : error
   if (sqlState(original) !== '23505') return false
   return constraint === undefined || (original as { constraint?: unknown }).constraint === constraint
 }
 
 /** True where what the row refers to is not there, or no more. */
 export function isForeignKeyViolation(error: unknown): boolean {
-  return sqlState(error instanceof SluiceError ? error.cause : error) === '23503'
+  return sqlState(isSluiceError(error) ? error.cause : error) === '23503'
 }
 
 /** True where the same transaction, run again from its start, may succeed: serialization failure or deadlock. */
 export function isSerializationFailure(error: unknown): boolean {
-  const state = sqlState(error instanceof SluiceError ? error.cause : error)
+  const state = sqlState(isSluiceError(error) ? error.cause : error)
   return state === '40001' || state === '40P01'
 }
 
@@ -150,7 +150,7 @@ const BY_STATE: readonly (readonly [prefix: string, meaning: Meaning])[] = [
  * "… while …" and names no value.
  */
 export function toDatabaseError(error: unknown, doing: string): SluiceError {
-  if (error instanceof SluiceError) return error
+  if (isSluiceError(error)) return error
   const state = sqlState(error)
   const meaning = state === undefined ? withoutState(error) : BY_STATE.find(([prefix]) => state.startsWith(prefix))?.[1]
   if (!meaning) {

@@ -2,7 +2,7 @@
  * Tables and products that failed by themselves in a run of a continuous schedule. They wait for another try, longer each time,
  * while the others go on; any run that they succeed in ends it.
  */
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
@@ -75,8 +75,7 @@ export async function settleParts(
 
 /** The part waits for another try by itself, so that the run is not tried again as a whole. */
 export function ofPart(error: unknown): unknown {
-  if (!(error instanceof SluiceError) || (error.kind !== 'TRANSIENT' && error.code !== 'lake_commit_conflict'))
-    return error
+  if (!isSluiceError(error) || (error.kind !== 'TRANSIENT' && error.code !== 'lake_commit_conflict')) return error
   const { code, message, remedy, details, cause } = error
   return new SluiceError('CONFLICT', message, {
     code,

@@ -1,5 +1,5 @@
 /** Makes the products of a wave, one after the other: what it was asked for, and what is made of that. */
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import type { MaterializeDeps, MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import { UNCHANGED } from '../materializer/unchanged.ts'
@@ -122,7 +122,7 @@ async function outcomeFor(
     return { outcome: publishedOutcome(product, made), notes: made.contractNotes }
   } catch (error) {
     run.signal.throwIfAborted()
-    const isLeft = error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)
+    const isLeft = isSluiceError(error) && LEFT_AS_IT_IS.has(error.code)
     // What fails before there is anything to do has failed, too.
     if (!isLeft) await deps.noteBegun(product, run.lease.runId, null)
     const outcome = await left(isLeft ? 'skipped' : 'failed', recordedError(error))
@@ -166,7 +166,7 @@ function inputBehind(product: string): RecordedError {
 
 /** The error of a run of many parts names the part. */
 export function about(part: string, error: unknown): unknown {
-  if (!(error instanceof SluiceError) || error.message.includes(part)) return error
+  if (!isSluiceError(error) || error.message.includes(part)) return error
   const { kind, code, remedy, details, cause, retryAfterMs } = error
   return new SluiceError(kind, `${part}: ${error.message}`, {
     code,

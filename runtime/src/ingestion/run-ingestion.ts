@@ -1,7 +1,7 @@
 /** An ingestion run: every table that deployed products read from the connection, then those products. */
 
 import type { StagedCommit } from '@sluice/iceberg'
-import { type Connector, type DiscoveredTable, isSluiceError, SluiceError } from '@sluice/sdk'
+import { type Connector, type DiscoveredTable, isSluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { contractOf } from '../manifest/schema-contract.ts'
 import { backfillsOf } from '../registry/backfills.ts'
@@ -150,7 +150,7 @@ export function inputTables(run: IngestionRun, manifests: ManifestSet): readonly
 
 /** The source could not show it, or has no room for the session that keeps the moment. */
 function isOfAnotherMoment(error: unknown): boolean {
-  return error instanceof SluiceError && (error.code === 'source_moment_lost' || error.code === 'source_busy')
+  return isSluiceError(error) && (error.code === 'source_moment_lost' || error.code === 'source_busy')
 }
 
 interface LoadedGroup {
@@ -224,5 +224,5 @@ async function keepStaged({ ref, writeId }: StagedCommit, { lake, limits }: Inge
 
 /** Nothing more may be written by this worker. */
 function isLost(error: unknown): boolean {
-  return error instanceof SluiceError && error.kind === 'FENCED'
+  return isSluiceError(error) && error.kind === 'FENCED'
 }

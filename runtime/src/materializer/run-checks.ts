@@ -1,6 +1,6 @@
 /** Runs a product's quality checks on its staged rows, in the engine, and counts what each finds. */
 import type { Engine, EngineLimits, EngineStep, EngineTable, SourceColumn, StepResult } from '@sluice/engine'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError } from '@sluice/sdk'
 import type { Check } from '../manifest/manifest-set.ts'
 import { judgeAnomaly } from '../quality/anomaly.ts'
 import {
@@ -212,7 +212,7 @@ export async function orUnable<T>(run: CheckRun, work: () => Promise<T>): Promis
     return await work()
   } catch (error) {
     run.signal.throwIfAborted()
-    const lasting = error instanceof SluiceError && error.kind !== 'TRANSIENT'
+    const lasting = isSluiceError(error) && error.kind !== 'TRANSIENT'
     if (!lasting) throw error
     return null
   }

@@ -3,7 +3,7 @@
  * together, in one transaction: they share its cost, and however many come, a connection has one session of the registry.
  */
 import { createHash } from 'node:crypto'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../../database/pools.ts'
 import type { FaultPoint } from '../../fault-points.ts'
@@ -145,7 +145,7 @@ export class PushIntake {
       await this.#faultPoint('push.stored')
       for (const [index, outcome] of outcomes.entries()) {
         const { settle } = wanted[index] as Pending
-        if (outcome instanceof SluiceError) settle.reject(outcome)
+        if (isSluiceError(outcome)) settle.reject(outcome)
         else settle.resolve(outcome)
       }
     } catch (error) {

@@ -342,7 +342,7 @@ function shapeOf(parts: readonly unknown[]): string {
 
 /** What the reader may be told, and can do something about. */
 function isEnd(error: unknown): error is SluiceError {
-  return error instanceof SluiceError && ['PERMISSION', 'INVALID_DATA', 'CONFLICT', 'QUOTA'].includes(error.kind)
+  return isSluiceError(error) && ['PERMISSION', 'INVALID_DATA', 'CONFLICT', 'QUOTA'].includes(error.kind)
 }
 
 function needsKey(isMasked: boolean): SluiceError {

@@ -1,7 +1,7 @@
 /** Connections: registered with sealed secrets, tested, discovered, synced. */
 import type { TableRef } from '@sluice/iceberg'
 import type { CheckReport, Connector, ConnectorPlugin, DiscoveredTable } from '@sluice/sdk'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import { PUSH_TYPE } from '../../ingestion/push/settings.ts'
@@ -377,7 +377,7 @@ async function checkedByPlugin(
 
 /** The tenant's settings, not the operator's. */
 function refusedByPlugin(error: unknown): unknown {
-  if (!(error instanceof SluiceError) || error.kind !== 'CONFIG') return error
+  if (!isSluiceError(error) || error.kind !== 'CONFIG') return error
   return new SluiceError('INVALID_DATA', error.message, {
     code: 'invalid_connection_config',
     ...(error.remedy === undefined ? {} : { remedy: error.remedy }),

@@ -1,7 +1,7 @@
 /** Whether the checks of a version can run: held against the output and the inputs, before a row is there. */
 
 import type { EngineTable, Within } from '@sluice/engine'
-import { type Column, SluiceError } from '@sluice/sdk'
+import { type Column, isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { Check, Expectation, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
 import { isTimeType, outputSchema } from '../../manifest/manifest-set.ts'
@@ -172,7 +172,7 @@ export async function checkReadings(
       const named = lineage.flatMap(({ direct, influence }) => [...direct, ...influence])
       readings.set(name, readingOfQuery(named, OUTPUT_ALIAS, inputs))
     } catch (error) {
-      if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
+      if (!isSluiceError(error) || error.kind !== 'INVALID_DATA') throw error
     }
   }
   return readings
@@ -324,7 +324,7 @@ async function refusalOf(binding: Promise<unknown>): Promise<SluiceError | null>
     await binding
     return null
   } catch (error) {
-    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return error
+    if (isSluiceError(error) && error.kind === 'INVALID_DATA') return error
     throw error
   }
 }

@@ -1,4 +1,4 @@
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { ManifestParsing } from '../../manifest/parsing.ts'
 import { MANIFEST_NAMES, type Path } from '../../manifest/problem.ts'
 
@@ -15,7 +15,7 @@ export async function withPlaces(
   error: unknown,
   texts: Readonly<Record<string, string>>,
 ): Promise<unknown> {
-  if (!(error instanceof SluiceError)) return error
+  if (!isSluiceError(error)) return error
   const { kind, message, code, remedy, details, cause } = error
   const errors = details?.['errors'] as readonly Unplaced[] | undefined
   if (!Array.isArray(errors)) return error

@@ -2,7 +2,7 @@
  * A class that is given to a source's column reaches what was made of it before, in any product and any version. See
  * docs/decisions/0080-raised-classes.md.
  */
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
@@ -222,7 +222,7 @@ async function couldBe<T>(judging: () => Promise<T>): Promise<T | null> {
   try {
     return await judging()
   } catch (error) {
-    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
+    if (isSluiceError(error) && error.kind === 'INVALID_DATA') return null
     throw error
   }
 }

@@ -9,7 +9,7 @@ import {
   type SourceColumn,
 } from '@sluice/engine'
 import { toTableSchema } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
@@ -55,7 +55,7 @@ export async function discoverSources(
       for (const table of found) estimates.set(`${name}:${fullName(table)}`, table.estimatedRows)
     } catch (error) {
       call.signal.throwIfAborted()
-      if (!(error instanceof SluiceError)) throw error
+      if (!isSluiceError(error)) throw error
       tables.set(name, null)
       warnings.push({
         manifest: 'inputs',
@@ -157,7 +157,7 @@ async function bindKnown(
   try {
     return { ...(await bindTransform(platform, call, manifests, known, comparable)), given: null }
   } catch (error) {
-    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
+    if (isSluiceError(error) && error.kind === 'INVALID_DATA') return null
     throw error
   }
 }
@@ -284,7 +284,7 @@ async function checkDistributed(
   const read = await inspectTransform(platform, call, manifests, from, tables, comparable).then(
     (run) => originsOf(run, manifests, chosen),
     (error: unknown) => {
-      if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
+      if (!isSluiceError(error) || error.kind !== 'INVALID_DATA') throw error
       return []
     },
   )
@@ -314,7 +314,7 @@ async function inspect(
 }
 
 function transformInvalid(error: unknown, manifest: string, path: string): unknown {
-  if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') return error
+  if (!isSluiceError(error) || error.kind !== 'INVALID_DATA') return error
   return new SluiceError('INVALID_DATA', `${path} in ${manifest}.yaml cannot run: ${error.message}`, {
     code: 'transform_invalid',
     remedy: error.remedy ?? 'Correct the SQL, or the columns in output.yaml.',
@@ -346,7 +346,7 @@ export async function canBeMade(
     await bindTransform(platform, call, manifests, tables, () => null)
     return true
   } catch (error) {
-    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return false
+    if (isSluiceError(error) && error.kind === 'INVALID_DATA') return false
     throw error
   }
 }

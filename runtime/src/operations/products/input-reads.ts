@@ -1,5 +1,5 @@
 /** How the inputs of a product are read, and what becomes of rows that are gone: as plan and product say it. */
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError } from '@sluice/sdk'
 import { readMode } from '../../ingestion/source-tables.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
@@ -82,7 +82,7 @@ function chosenMode(name: string, inputs: readonly Input[], found: SourceTable):
     const { mode, reason, deletes, deletesReason } = readMode({ name, inputs }, found)
     return { mode, modeReason: reason, deletes, deletesReason }
   } catch (error) {
-    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return { modeReason: error.message }
+    if (isSluiceError(error) && error.kind === 'INVALID_DATA') return { modeReason: error.message }
     throw error
   }
 }

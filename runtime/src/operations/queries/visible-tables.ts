@@ -2,7 +2,7 @@
 
 import { foldName, quoteName } from '@sluice/engine'
 import { engineTable, type TableRef } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
@@ -251,7 +251,7 @@ async function masksUnder(
   try {
     return await accessUnder(platform, call, product, version, () => true)
   } catch (error) {
-    if (error instanceof SluiceError && ['PERMISSION', 'INVALID_DATA'].includes(error.kind)) return null
+    if (isSluiceError(error) && ['PERMISSION', 'INVALID_DATA'].includes(error.kind)) return null
     throw error
   }
 }

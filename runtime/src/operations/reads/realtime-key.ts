@@ -2,7 +2,7 @@
  * The key that a reader sends, as the store has rendered it. Values as answers spell them, or in any spelling of their
  * type, name the same row: a time with its colons, a number with fewer digits, a text that holds a `%`.
  */
-import { columnNamed, type KeyTemplate, renderKey, SluiceError, type TableSchema, type Value } from '@sluice/sdk'
+import { columnNamed, isSluiceError, type KeyTemplate, renderKey, type TableSchema, type Value } from '@sluice/sdk'
 import { parseValue } from './parse-value.ts'
 
 /** How often a part of a key is tried as a value: a hostile key could be cut in more ways than there is time for. */
@@ -66,7 +66,7 @@ class Values {
     try {
       return parseValue(this.#meant(text), columnNamed(this.#schema, column).type, 'the key')
     } catch (error) {
-      if (error instanceof SluiceError) return null
+      if (isSluiceError(error)) return null
       throw error
     }
   }
