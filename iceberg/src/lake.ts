@@ -141,11 +141,14 @@ export class Lake {
    * one that is to begin (`isToBegin`). Throws CONFLICT where it is the bucket that is gone or another's.
    */
   async loadToReplace(ref: TableRef, signal?: AbortSignal): Promise<TableState | null> {
+    const { catalog } = this.#options
+    const location = await catalog.pointer(ref)
     try {
       return await this.load(ref, signal === undefined ? {} : { signal })
     } catch (error) {
       if (!isUnreadable(error)) throw error
-      const location = await this.#options.catalog.pointer(ref)
+      // Where somebody has moved it meanwhile, what it leads to now may be whole.
+      if ((await catalog.pointer(ref)) !== location) return this.loadToReplace(ref, signal)
       return location === null ? null : stateToBegin(this.#reader.filesAt(ref, location), location)
     }
   }
