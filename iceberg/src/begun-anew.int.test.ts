@@ -113,6 +113,22 @@ test('a table that somebody has mended meanwhile keeps its history', async () =>
   }
 })
 
+test('a table that lies in another object store than the configured one is begun anew by nobody', async () => {
+  const ref: TableRef = { warehouse: 'acme', namespace: 'broken', table: 'elsewhere' }
+  await commitStep(shelf, ref, {
+    operation: 'append',
+    select: "SELECT 1::BIGINT AS id, 'first' AS item",
+    schema: SCHEMA,
+  })
+  const whole = (await shelf.lake.load(ref))?.location as string
+  const [, path] = whole.split('/store/')
+  for (const other of [`s3://${path}`, `file:///no/such/folder/${path}`]) {
+    const from = (await shelf.catalog.pointer(ref)) as string
+    assert.equal(await shelf.catalog.movePointer(ref, from, other), true)
+    await assert.rejects(shelf.lake.fresh().loadToReplace(ref), { code: 'lake_path_foreign', remedy: /configuration/ })
+  }
+})
+
 async function replace(lake: Lake, ref: TableRef, select: string, partitioning: typeof PARTITIONED) {
   const base = await lake.loadToReplace(ref)
   const target = { ref, base, select, schema: SCHEMA, rows: 'rewrite', partitioning } as const
