@@ -216,7 +216,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|dev-command|expectations|exports|exports-interrupted|generated-clients|lineage|new-versions|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|staged-preview|training-sets|webhooks).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|expectations|exports|exports-interrupted|generated-clients|lineage|new-versions|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|staged-preview|stricter-masks|training-sets|webhooks).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -229,12 +229,12 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 90,
     isAlwaysRun: true,
   },
-  // Runtimes with limits of their own, and those that are killed.
+  // Runtimes with a configuration of their own, and those that are killed.
   {
     name: 'acceptance-limits',
     servers: [],
     tests: [
-      'acceptance/{expectations,exports,exports-interrupted,new-versions,staged-preview,training-sets}.stack.test.ts',
+      'acceptance/{expectations,exports,exports-interrupted,new-versions,staged-preview,stricter-masks,training-sets}.stack.test.ts',
     ],
     expectedSeconds: 600,
     isAlwaysRun: true,

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
 import { isToBegin, type Lake, type TableRef } from './index.ts'
-import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
+import { StoreCatalog } from './store-catalog.ts'
+import { commitStep, LIMITS, publish, readScan, startLakeOver, startTestLake, type TestLake } from './testing.ts'
 
 let shelf: TestLake
 
@@ -76,6 +77,57 @@ for (const [kind, pattern] of Object.entries(KINDS)) {
     }
   }
 }
+
+test('a table that somebody has mended meanwhile keeps its history', async () => {
+  let onLook: () => Promise<unknown> = async () => undefined
+  await using other = await startLakeOver((store) => {
+    const catalog = new StoreCatalog(store)
+    const pointer = catalog.pointer.bind(catalog)
+    catalog.pointer = async (of) => {
+      await onLook()
+      return pointer(of)
+    }
+    return catalog
+  })
+  for (const mendedAt of [1, 2, 3]) {
+    const ref: TableRef = { warehouse: 'acme', namespace: 'broken', table: `mended_${mendedAt}` }
+    for (const item of ['first', 'second']) {
+      await commitStep(other, ref, {
+        operation: 'append',
+        select: `SELECT 1::BIGINT AS id, '${item}' AS item`,
+        schema: SCHEMA,
+      })
+    }
+    const whole = (await other.lake.load(ref))?.location as string
+    const broken = whole.replace(/[^/]+$/, '00009-broken.metadata.json')
+    assert.equal(await other.catalog.movePointer(ref, whole, broken), true)
+    let looks = 0
+    onLook = async () => {
+      looks += 1
+      if (looks === mendedAt) await other.catalog.movePointer(ref, broken, whole)
+    }
+    const base = await other.lake.fresh().loadToReplace(ref)
+    onLook = async () => undefined
+    assert.equal(isToBegin(base), false, `mended before the look ${mendedAt}`)
+    assert.deepEqual([base?.location, base?.metadata.snapshots.length], [whole, 2])
+  }
+})
+
+test('a table that lies in another object store than the configured one is begun anew by nobody', async () => {
+  const ref: TableRef = { warehouse: 'acme', namespace: 'broken', table: 'elsewhere' }
+  await commitStep(shelf, ref, {
+    operation: 'append',
+    select: "SELECT 1::BIGINT AS id, 'first' AS item",
+    schema: SCHEMA,
+  })
+  const whole = (await shelf.lake.load(ref))?.location as string
+  const [, path] = whole.split('/store/')
+  for (const other of [`s3://${path}`, `file:///no/such/folder/${path}`]) {
+    const from = (await shelf.catalog.pointer(ref)) as string
+    assert.equal(await shelf.catalog.movePointer(ref, from, other), true)
+    await assert.rejects(shelf.lake.fresh().loadToReplace(ref), { code: 'lake_path_foreign', remedy: /configuration/ })
+  }
+})
 
 async function replace(lake: Lake, ref: TableRef, select: string, partitioning: typeof PARTITIONED) {
   const base = await lake.loadToReplace(ref)

@@ -22,7 +22,7 @@ import { adoptPositions } from './position-deletes.ts'
 import { publishAll } from './publish.ts'
 import { type Scan, scanTable, sharedManifests } from './scan.ts'
 import type { ObjectStore } from './store/object-store.ts'
-import { inSnapshot, isUnreadable, lakeDamage, type TableFiles } from './table-files.ts'
+import { elsewhere, inSnapshot, isUnreadable, lakeDamage, type TableFiles } from './table-files.ts'
 import { checkPart, describeTable, type TableRef } from './table-ref.ts'
 import { type SnapshotChoice, type SnapshotId, stateToBegin, TableReader, type TableState } from './table-state.ts'
 import { type JobRunner, type WriteJob, type WriteRun, type WriteTarget, type WrittenData, writeData } from './write.ts'
@@ -138,15 +138,21 @@ export class Lake {
 
   /**
    * As `load`, for who writes everything anew and can do without what was: a table whose metadata is broken or missing is given as
-   * one that is to begin (`isToBegin`). Throws CONFLICT where it is the bucket that is gone or another's.
+   * one that is to begin (`isToBegin`). Throws CONFLICT where it is the bucket that is gone or another's, and INTERNAL
+   * `lake_path_foreign` where it lies in another object store, which may have it whole.
    */
   async loadToReplace(ref: TableRef, signal?: AbortSignal): Promise<TableState | null> {
+    const { catalog } = this.#options
+    const location = await catalog.pointer(ref)
     try {
       return await this.load(ref, signal === undefined ? {} : { signal })
     } catch (error) {
       if (!isUnreadable(error)) throw error
-      const location = await this.#options.catalog.pointer(ref)
-      return location === null ? null : stateToBegin(this.#reader.filesAt(ref, location), location)
+      // Where somebody has moved it meanwhile, what it leads to now may be whole.
+      if ((await catalog.pointer(ref)) !== location) return this.loadToReplace(ref, signal)
+      if (location === null) return null
+      if (this.#options.store.pathOf(location) === null) throw elsewhere(ref, error)
+      return stateToBegin(this.#reader.filesAt(ref, location), location)
     }
   }
 

@@ -113,6 +113,16 @@ export function lakeDamage(
   })
 }
 
+/** Its files are not looked for where they cannot be: the configuration may name another store than that of the lake. */
+export function elsewhere(ref: TableRef, cause: unknown): SluiceError {
+  return new SluiceError('INTERNAL', `the lake table ${describeTable(ref)} lies in another object store`, {
+    code: 'lake_path_foreign',
+    remedy: 'Name in the configuration the object store that has it, or bring its files into this one.',
+    details: { table: describeTable(ref), file: null, snapshot_id: null },
+    cause,
+  })
+}
+
 /** Whether it is said of the table itself, or of a file of it, and not of the catalog, the object store or the bucket. */
 export function isUnreadable(error: unknown): boolean {
   return isSluiceError(error) && (error.code === 'lake_file_corrupted' || error.code === 'lake_path_foreign')

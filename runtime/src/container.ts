@@ -46,6 +46,7 @@ import { createHost } from './plugins/host.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
 import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import { proofRules } from './plugins/proof-rules.ts'
+import { noteFormerMasks } from './policy/former-masks.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { CpuAccounts } from './registry/cpu-accounts.ts'
 import { loseCopies } from './registry/endpoint-states.ts'
@@ -213,6 +214,7 @@ export async function assemble(
     () => openDestinations(config, services),
     (opened) => opened.close(),
   )
+  await noteFormerMasks(pool, rules)
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })

@@ -7,7 +7,7 @@ import type { Product } from '../registry/products.ts'
 import type { RaisedByDigest } from '../registry/raised-classes.ts'
 import { mayStay, type PlannedTopic, planTopics, showsTooMuch } from './change-plan.ts'
 
-const rules = { sensitive: [], strategies: { 'pii.identifier': 'hash', 'pii.name': 'redact' } }
+const rules = { sensitive: [], strategies: { 'pii.identifier': 'hash', 'pii.name': 'redact', 'pii.phone': 'partial' } }
 const principals = { reader: 'User:{tenant}', cleared: 'User:{tenant}-cleared' }
 const product = { id: 'prd_1', tenant: 'acme', domain: 'crm', name: 'people' } as Product
 
@@ -170,6 +170,21 @@ describe('an epoch', () => {
     }
     const opened = ofMembers(changed.pseudonym, changed.nothing)
     assert.deepEqual([showsTooMuch(hashed, opened), showsTooMuch(redacted, opened)], [true, false])
+  })
+
+  it('is not sent where a class that came later asks for a mask which stands for none of its own, nor does that for it', () => {
+    const classOf = { hash: 'pii.identifier', partial: 'pii.phone', redact: 'pii.name' } as const
+    const WAYS = ['hash', 'partial', 'redact'] as const
+    for (const own of WAYS) {
+      for (const later of WAYS.filter((way) => way !== own)) {
+        const of = { id: 'public', name: classOf[own] }
+        const before = planned(of)[0] as PlannedTopic
+        const now = planned(of, { newest: of, raised: { name: classOf[later] } })[0] as PlannedTopic
+        const isSent = !showsTooMuch(made({ masked: ['name'] }, { masked: { name: own } }), now)
+        assert.equal(isSent, own === 'redact', `${own}, then ${later}`)
+        assert.equal(mayStay(before.shape, now.shape), isSent, `${own}, then ${later}`)
+      }
+    }
   })
 
   it('is not sent to members in clear where its own version hides something', () => {

@@ -63,12 +63,17 @@ export function planTopics(
 
 type Columns = ManifestSet['output']['columns']
 
-/** Topics show a column in one way: of several classes that hide it, as the one that shows least. */
+/**
+ * Topics show a column in one way: of several classes that hide it, as the one that shows least. Where none does, as one whose mask
+ * the version's rows do not have: nothing of them is sent until they are made anew.
+ */
 function onceEach(columns: Columns, rules: MaskingRules): Columns {
   return [...Map.groupBy(columns, ({ name }) => name).values()].map((classes) => {
-    const strategies = classes.map((column) => ({ strategy: strategyFor(column, rules) }))
-    const strictest = strategies.findIndex(({ strategy }) => strategies.every((other) => isAsStrict(strategy, other)))
-    return classes[Math.max(strictest, 0)] as Columns[number]
+    const ways = classes.map((column) => ({ strategy: strategyFor(column, rules) }))
+    const [own] = ways as [(typeof ways)[number]]
+    const strictest = ways.findIndex(({ strategy }) => ways.every((other) => isAsStrict(strategy, other)))
+    const missing = ways.findIndex((other) => !isAsStrict(own.strategy, other))
+    return classes[strictest === -1 ? missing : strictest] as Columns[number]
   })
 }
 

@@ -72,7 +72,9 @@ export function recipeOf(
   ])
   const terms = read.map((one) => one.terms?.text ?? null)
   const held = terms.some((text) => text !== null) ? [terms] : []
-  const told = JSON.stringify([FORMAT, inputs, compute, output, variant, masks, schema, fingerprints, ...held])
+  // No more of masks than what rows are made by, and that in this order.
+  const ways = masks.map(({ column, classification, strategy }) => ({ column, classification, strategy }))
+  const told = JSON.stringify([FORMAT, inputs, compute, output, variant, ways, schema, fingerprints, ...held])
   return createHash('sha256').update(told).digest('base64url').slice(0, 22)
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { MaskStrategy } from '../config.ts'
 import { epochMasks, type MaskedEpoch, madeMasks, missingMasks } from './made-masks.ts'
-import { type ColumnMask, strategyFor } from './masking.ts'
+import { type ColumnMask, masksFor, strategyFor } from './masking.ts'
 
 const STRATEGIES: readonly MaskStrategy[] = ['hash', 'partial', 'redact', 'null', 'omit']
 /** What a reader learns of a value. */
@@ -56,6 +56,18 @@ it('columns that are not masked, or are named as what every object has, are told
     assert.equal(missingMasks([mask('hash', column)], rows).length, 1, column)
   }
   assert.deepEqual(missingMasks([mask('hash', 'constructor')], rows), [])
+})
+
+it('rows of a time when the column had another type have the mask of its class that the type could carry', () => {
+  const typed = (type: 'string' | 'long', classification: string) =>
+    masksFor([{ name: 'phone', type, nullable: true, classification }], new Set(), rules)
+  for (const then of STRATEGIES) {
+    for (const now of STRATEGIES) {
+      const rows = madeMasks(epochOf(typed('string', `pii.by_${then}`)), 'masked')
+      const isServed = missingMasks(typed('long', `pii.by_${now}`), rows).length === 0
+      assert.equal(isServed, then === now || SHOWN[then].length === 0, `${then} of a text, ${now} of a number`)
+    }
+  }
 })
 
 it('an epoch that does not say how it is masked is as the classes of its version are masked', () => {

@@ -47,8 +47,11 @@ export function madeMasks(
 const SHOWS_NOTHING: readonly MaskStrategy[] = ['redact', 'null', 'omit']
 
 /** Whether what was made shows no more than the mask that is asked for. */
-export function isAsStrict(made: MaskStrategy | null, { strategy }: Pick<ColumnMask, 'strategy'>): boolean {
-  return made === null || made === strategy || SHOWS_NOTHING.includes(made)
+export function isAsStrict(
+  made: MaskStrategy | null,
+  { strategy, elsewhere }: Pick<ColumnMask, 'strategy' | 'elsewhere'>,
+): boolean {
+  return made === null || made === strategy || made === elsewhere || SHOWS_NOTHING.includes(made)
 }
 
 /** Those of the masks that the copy does not have, or has in a way that shows more. */

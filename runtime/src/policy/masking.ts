@@ -22,6 +22,8 @@ export interface ColumnMask {
   readonly column: string
   readonly classification: string
   readonly strategy: MaskStrategy
+  /** How values of the class are masked where their type allows it; absent where this one does. */
+  readonly elsewhere?: MaskStrategy
 }
 
 export function isSensitive(classification: string, rules: MaskingRules): boolean {
@@ -40,14 +42,25 @@ export function masksFor(
     .map((column) => ({
       column: column.name,
       classification: column.classification,
-      strategy: strategyFor(column, rules),
+      ...wayFor(column, rules),
     }))
+}
+
+/** Rows may be of a time when the column had another type. */
+function wayFor(column: ClassifiedColumn, rules: MaskingRules): Pick<ColumnMask, 'strategy' | 'elsewhere'> {
+  const strategy = strategyFor(column, rules)
+  const wanted = wantedFor(column, rules)
+  return strategy === wanted ? { strategy } : { strategy, elsewhere: wanted }
 }
 
 /** The configured strategy where the type can carry it; null where it cannot (a number has no redacted form). */
 export function strategyFor(column: ClassifiedColumn, rules: MaskingRules): MaskStrategy {
-  const wanted = (rules.strategies[column.classification] ?? 'redact') as MaskStrategy
+  const wanted = wantedFor(column, rules)
   return strategyFits(wanted, column.type) ? wanted : 'null'
+}
+
+function wantedFor({ classification }: ClassifiedColumn, { strategies }: MaskingRules): MaskStrategy {
+  return (strategies[classification] ?? 'redact') as MaskStrategy
 }
 
 function strategyFits(strategy: MaskStrategy, type: LogicalType): boolean {
