@@ -178,11 +178,14 @@ it('shows in clear what it was made to, as long as its maker sees it so', async 
 
 it('ends what is being fetched with it, within seconds', async () => {
   const { id, client } = await make(maker)
-  const rows = 4_000_000
+  // Far more than the sockets of two connections hold where nobody reads: of a balancer, too.
+  const [rows, wide] = [4_000_000, 'x'.repeat(100)]
   const headers = { 'content-type': 'application/json', accept: 'text/csv' }
   const response = await client.begin('/api/v1/query', headers, new AbortController().signal, {
     method: 'POST',
-    body: JSON.stringify({ sql: `SELECT p.id, r.n FROM crm.people p, range(${rows}) r(n) WHERE p.id = 1` }),
+    body: JSON.stringify({
+      sql: `SELECT p.id, r.n, '${wide}' AS wide FROM crm.people p, range(${rows}) r(n) WHERE p.id = 1`,
+    }),
   })
   assert.equal(response.status, 200, await (response.ok ? '' : response.text()))
   const reader = (response.body as ReadableStream<Uint8Array>).getReader()
