@@ -52,6 +52,36 @@ test('a table that was altered or replaced after the last row of it that came is
   }
 })
 
+test('a partition that was away for a moment has its table read whole, since the log tells nothing of what was done to it then', async () => {
+  const streams = [stream('split', 'id', 'part'), stream('still', 'id', 'part')]
+  for (const table of ['split', 'still']) {
+    await world.sql(`CREATE TABLE ${table} (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part);
+      CREATE TABLE ${table}_1 PARTITION OF ${table} FOR VALUES IN (1, 2) PARTITION BY LIST (part);
+      CREATE TABLE ${table}_1_1 PARTITION OF ${table}_1 FOR VALUES IN (1);
+      INSERT INTO ${table} SELECT i, 1 FROM generate_series(1, 4) i`)
+    for (const part of [table, `${table}_1`, `${table}_1_1`]) await world.sql(`ALTER TABLE ${part} OWNER TO ${user}`)
+  }
+  const known = async () => {
+    const { incarnations } = await world.log.prepare({ capture: 'splits', streams, signal })
+    return Object.fromEntries(incarnations?.map(({ table, incarnation }) => [table, incarnation]) ?? [])
+  }
+  const before = await known()
+  for (const one of ['INSERT INTO split VALUES (5, 1)', 'VACUUM FREEZE pg_inherits', 'ANALYZE split'])
+    await world.sql(one)
+  assert.deepEqual(await known(), before, 'rows and the server’s upkeep make no other table of it')
+  const away = (parent: string, part: string, values: string) => `ALTER TABLE ${parent} DETACH PARTITION ${part};
+    DELETE FROM ${part} WHERE id % 2 = 0; ALTER TABLE ${parent} ATTACH PARTITION ${part} FOR VALUES IN (${values})`
+  const seen = [before]
+  for (const moved of [away('split_1', 'split_1_1', '1'), away('split', 'split_1', '1, 2')]) {
+    await world.sql(`BEGIN; ${moved}; COMMIT`)
+    const now = await known()
+    assert.ok(!seen.some(({ split }) => split === now['split']), moved)
+    assert.equal(now['still'], before['still'])
+    seen.push(now)
+  }
+  await world.log.release({ capture: 'splits', signal })
+})
+
 test('a label that was given another name has its table read whole', async () => {
   await world.make(
     "CREATE TYPE weather AS ENUM ('fair', 'foul'); CREATE TABLE days (id int PRIMARY KEY, w weather)",

@@ -31,7 +31,9 @@ export async function prepareLog(way: Way, session: Session, request: PrepareReq
  * The membership of a table in a publication has a number of its own: of a table made anew, or left out for a while, it
  * is another. Columns come into it by type, and by the default that rows from before them have; types that are not
  * PostgreSQL's own by the labels and the fields that their values are written with. So do the files that the rows are in:
- * the log tells neither what an ALTER writes anew, nor the rows of a partition that is attached, detached or truncated.
+ * the log tells neither what an ALTER writes anew, nor the rows of a partition that is attached, detached or truncated. One that
+ * comes back has the same files, and the log has nothing of what was written to it meanwhile: that it was attached is known by
+ * the transaction that did so.
  */
 const INCARNATIONS = `SELECT n.nspname::text AS schema, c.relname::text AS table,
     md5(concat_ws(' ', r.oid, c.oid, (
@@ -49,7 +51,9 @@ const INCARNATIONS = `SELECT n.nspname::text AS schema, c.relname::text AS table
       SELECT string_agg(format('%s %s', l.oid, l.relfilenode), chr(10) ORDER BY l.oid)
       FROM (SELECT c.oid AS relid WHERE c.relkind = 'r'
         UNION ALL SELECT p.relid FROM pg_partition_tree(c.oid) p WHERE c.relkind = 'p' AND p.isleaf) part
-      JOIN pg_class l ON l.oid = part.relid))) AS incarnation
+      JOIN pg_class l ON l.oid = part.relid), (
+      SELECT string_agg(format('%s %s', i.inhrelid, i.xmin), chr(10) ORDER BY i.inhrelid)
+      FROM pg_partition_tree(c.oid) p JOIN pg_inherits i ON i.inhrelid = p.relid WHERE c.relkind = 'p'))) AS incarnation
   FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
   JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1
   ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"`
