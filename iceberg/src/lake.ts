@@ -210,7 +210,7 @@ export class Lake {
    * rows that do not fit. May be repeated: files have new names each time.
    */
   async write(job: WriteJob, targets: readonly WriteTarget[], signal: AbortSignal): Promise<WriteRun> {
-    for (const warehouse of new Set(targets.map(({ ref }) => ref.warehouse))) await this.requireOwn(warehouse)
+    for (const warehouse of new Set(targets.map(({ ref }) => ref.warehouse))) await this.#owners.requireNow(warehouse)
     const { store, catalog, engine } = this.#options
     return writeData({ store, layout: catalog.layout, leases: this.#leases, engine }, job, targets, signal)
   }

@@ -66,7 +66,19 @@ export class LakeOwners {
       await this.#note(warehouse, belonging)
       throw notOwn(belonging)
     }
+    // What was noted of it before holds no more: it was put back, or everything in it was made anew.
+    const state = (await this.#owner(warehouse))?.state
+    if (state === 'emptied' || state === 'foreign') await this.#note(warehouse, 'own')
     this.#rightUntilMs.set(warehouse, nowMs + RIGHT_FOR_MS)
+  }
+
+  /**
+   * As `require`, and looks anew: whoever replaces all that a table has reads nothing of it, and would not notice that the bucket
+   * has gone since somebody looked.
+   */
+  requireNow(warehouse: string): Promise<void> {
+    this.#rightUntilMs.delete(warehouse)
+    return this.require(warehouse)
   }
 
   /** True where what is to be removed may be. Looks anew. */
