@@ -7,7 +7,7 @@ import { heard } from '../../plugins/event-bus/kafka/client.ts'
 import { freePort } from '../../runtime/src/database/free-port.ts'
 import { exists, installed, runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
-import { javaCommand, javaVersion } from '../java.ts'
+import { javaCommand, javaVersion, keptClasses } from '../java.ts'
 import { runMaven } from '../maven.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
@@ -16,6 +16,8 @@ import { containerProcess } from '../server-process.ts'
 const VERSION = '4.3.1'
 const READY_MS = 120_000
 export const MIN_JAVA = 17
+/** The first compiler alone: these servers live for minutes. */
+const JVM_FLAGS = ['-Xmx256m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC']
 
 /** Login names and their passwords. `sluice` administers topics and rules; the others read what they are given. */
 const LOGINS = {
@@ -71,16 +73,16 @@ export async function startKafka(places: KafkaPlaces): Promise<NativeProcess> {
   const properties = join(folder, 'server.properties')
   const named = Object.entries(settings({ ...places, folder: data }))
   await writeFile(properties, named.map((property) => property.join('=')).join('\n'))
-  const heap = ['-Xmx256m', '-cp', join(jars, '*')]
+  const flagsOf = (program: string) => [...JVM_FLAGS, ...keptClasses(jars, program), '-cp', join(jars, '*')]
   if (!(await exists(join(data, 'meta.properties')))) {
     // A cluster's id is in base64; one that begins with a hyphen would be taken for an option.
     const id = Buffer.from(`0${randomUUID().replaceAll('-', '').slice(1)}`, 'hex').toString('base64url')
-    await runTool(java, [...heap, 'kafka.tools.StorageTool', 'format', '-t', id, '-c', properties])
+    await runTool(java, [...flagsOf('format'), 'kafka.tools.StorageTool', 'format', '-t', id, '-c', properties])
   }
   return startNative({
     name: 'kafka',
     command: java,
-    args: [...heap, 'kafka.Kafka', properties],
+    args: [...flagsOf('broker'), 'kafka.Kafka', properties],
     logFile: join(folder, 'kafka.log'),
     ready: () => answers(reached),
     readyTimeoutMs: READY_MS,
