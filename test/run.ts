@@ -9,7 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ENGINE_DIR_VARIABLE, prepareTestEngine } from '@sluice/engine/testing'
-import { SUITES } from '../stack/suites.ts'
+import { QUICK_CONFORMANCE, SUITES } from '../stack/suites.ts'
 import { keepCompiled } from './compile-cache.ts'
 import { processorSeconds } from './processor-time.ts'
 import { useTemporaryFolder } from './temporary-folder.ts'
@@ -32,7 +32,7 @@ const EVERYTHING = [
   'test/*.test.ts',
 ]
 
-const ELSEWHERE = SUITES.flatMap(({ tests }) => tests)
+const ELSEWHERE = [...SUITES.flatMap(({ tests }) => tests), QUICK_CONFORMANCE]
 
 /** Of one test or suite: only for one that would never end. */
 const TEST_TIMEOUT_MS = 1_200_000
