@@ -8,7 +8,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatAddress } from '../runtime/src/database/address.ts'
-import { startThrowawayServer } from '../runtime/src/database/testing.ts'
+import { placeTestCluster, startThrowawayServer } from '../runtime/src/database/testing.ts'
 
 const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
 const END_WITH_TEST = join(import.meta.dirname, '../test/crash/end-with-test.js')
@@ -35,6 +35,7 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-acceptance-'))
   const data = join(folder, 'data')
   const source = await startThrowawayServer({ keepsProcessAlive: true })
+  await placeTestCluster(data)
   let child = start(data, '0')
   const end = async (signal: NodeJS.Signals) => {
     const ended = new Promise((resolve) => child.once('exit', resolve))

@@ -12,7 +12,8 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { until } from './until.ts'
@@ -107,7 +108,7 @@ const harmed = new Map<string, string | null>()
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-broken-lake-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   const { host, port, user, password } = server.tcpAddress
   const source = new pg.Client({ host, port, user, password, database: 'postgres' })
   await source.connect()
@@ -142,6 +143,7 @@ after(async () => {
 })
 
 async function start(): Promise<void> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null)
   const address = await runtime.address()
   assert.ok(address, runtime.output)

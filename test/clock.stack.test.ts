@@ -10,7 +10,8 @@ import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, registerProduct, servedAt, uploadAndDeploy } from './first-steps.ts'
 import { until } from './until.ts'
@@ -35,11 +36,12 @@ before(async () => {
   data = join(folder, 'data')
   clock = join(folder, 'clock')
   await writeFile(clock, '0')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new pg.Client({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people AS SELECT i AS id, 'first' AS city FROM generate_series(1, 20) i;
     ALTER TABLE people ADD PRIMARY KEY (id)`)
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, undefined, join(import.meta.dirname, 'moved-clock.ts'), {
     TEST_CLOCK_FILE: clock,
   })

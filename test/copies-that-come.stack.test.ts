@@ -10,7 +10,8 @@ import { after, before, test } from 'node:test'
 import type pg from 'pg'
 import { Client as Source } from 'pg'
 import { type Client, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { lostCopy } from '../runtime/src/registry/endpoint-states.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
@@ -34,12 +35,13 @@ let developer: Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-come-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   const source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people (id int PRIMARY KEY, email text, city text);
     INSERT INTO people SELECT i, 'a' || i || '@c.test', 'here' FROM generate_series(1, 5) i`)
   await source.end()
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null)
   const url = await servedAt(runtime)
   const admin = await adminOf({ url, data })

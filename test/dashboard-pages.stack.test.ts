@@ -12,7 +12,8 @@ import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { printedBy } from '../packaging/tarballs.ts'
 import { lintFolder } from '../runtime/src/command/lint.ts'
 import { loadConfig } from '../runtime/src/config.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
@@ -36,7 +37,7 @@ const developerOf = (tenant: string) => developers.get(tenant) as Client
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-pages-'))
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   const source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people (id int PRIMARY KEY, email text, city text);
@@ -80,6 +81,7 @@ const ownSettings = () => ({ driver: 'pages', folder: join(folder, 'web'), renew
 
 async function start(): Promise<void> {
   const data = join(folder, 'data')
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, await configFile(ownSettings()))
   const place = { url: await servedAt(runtime), data }
   admin = await adminOf(place)

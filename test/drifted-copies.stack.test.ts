@@ -10,7 +10,8 @@ import { after, before, it } from 'node:test'
 import { Client as Source } from 'pg'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
@@ -69,7 +70,7 @@ let url: string
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-drift-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   const { host, port, user, password } = server.tcpAddress
   source = new Source({ host, port, user, password, database: 'postgres' })
   await source.connect()
@@ -94,6 +95,7 @@ after(async () => {
 async function start(): Promise<void> {
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, 'upkeep: { compare_minutes: 1440, compare_rows_per_second: 1000000, compare_share: 1 }\n')
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
   url = await servedAt(runtime)
   developer = await personOf({ url, data }, 'dora')

@@ -11,7 +11,8 @@ import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { ERASURE_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
@@ -49,6 +50,7 @@ let developer: Client
 let stranger: Client
 
 async function start(fault: string | null): Promise<void> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, fault, 0, config)
   const found = await runtime.address()
   assert.ok(found, runtime.output)
@@ -67,7 +69,7 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-erased-'))
   data = join(folder, 'data')
   config = join(folder, 'sluice.yaml')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   const { host, port, user, password } = server.tcpAddress
   const login = { host, port, user, password, database: 'postgres' }
   source = new pg.Client(login)

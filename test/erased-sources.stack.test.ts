@@ -12,6 +12,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
 import { freePort } from '../runtime/src/database/free-port.ts'
+import { placeTestCluster } from '../runtime/src/database/testing.ts'
 import { addressOf, startVersitygw } from '../stack/servers/versitygw.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
@@ -114,6 +115,7 @@ for (const lake of ['in a folder', 'in S3'] as const) {
         settings['object_store'] = { type: 's3', endpoint, ...keys }
       }
       await writeFile(config, JSON.stringify(settings))
+      await placeTestCluster(data)
       runtime = await RuntimeProcess.spawn(data, null, 0, config)
       const place = { url: await servedAt(runtime), data }
       admin = await adminOf(place)

@@ -10,6 +10,7 @@ import { after, before, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
+import { placeTestCluster } from '../runtime/src/database/testing.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, makeTenant, personOf, registerProduct, servedAt, uploadAndDeploy } from './first-steps.ts'
 
@@ -75,6 +76,7 @@ before(async () => {
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, `upkeep: { compare_minutes: 0 }\nfolders: { allow: { acme: [${JSON.stringify(files)}] } }\n`)
   const data = join(folder, 'data')
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
   const url = await servedAt(runtime)
   const admin = await adminOf({ url, data })

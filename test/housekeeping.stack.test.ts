@@ -12,7 +12,8 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, personOf, registerProduct, servedAt, uploadAndDeploy } from './first-steps.ts'
@@ -37,7 +38,7 @@ let epochs: readonly string[]
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-housekeeping-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new pg.Client({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query('CREATE TABLE log (id integer PRIMARY KEY, city text)')
@@ -63,6 +64,7 @@ const configure = (upkeep: Readonly<Record<string, number>>) =>
   writeFile(join(folder, 'sluice.yaml'), JSON.stringify({ upkeep }))
 
 async function start(): Promise<void> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, join(folder, 'sluice.yaml'))
   const url = await servedAt(runtime)
   const admin = await adminOf({ url, data })

@@ -13,7 +13,8 @@ import { after, before, describe, it } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import pg from 'pg'
 import { type Answer, Client, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 
@@ -64,7 +65,7 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-identities-'))
   data = join(folder, 'data')
   ;[first, second] = await Promise.all([startIssuer(), startIssuer()])
-  source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  source = await startCopiedServer(join(folder, 'source'))
   const { host, port, user, password, database } = source.tcpAddress
   const login = { host, port, user, password, database }
   const client = new pg.Client(login)
@@ -103,6 +104,7 @@ async function start(...issuers: readonly Issuer[]): Promise<void> {
     limits: { rate: { address: 5000 } },
   }
   await writeFile(join(folder, 'sluice.yaml'), JSON.stringify(config))
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, join(folder, 'sluice.yaml'))
   url = (await runtime.address()) ?? assert.fail(runtime.output)
 }

@@ -10,6 +10,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
 import { freePort } from '../runtime/src/database/free-port.ts'
+import { placeTestCluster } from '../runtime/src/database/testing.ts'
 import { addressOf, startVersitygw } from '../stack/servers/versitygw.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
@@ -52,6 +53,7 @@ async function open(lake: (folder: string) => Promise<object>): Promise<void> {
       FROM generate_series(1, ${ROWS}) i`)
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, JSON.stringify({ upkeep: { compare_minutes: 0 }, ...(await lake(folder)) }))
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
   const url = await servedAt(runtime)
   admin = await adminOf({ url, data })

@@ -10,8 +10,9 @@ import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { MIGRATIONS } from '../runtime/src/assembly/migrations.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { type MigrationList, migrate } from '../runtime/src/database/migrate.ts'
+import { startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
@@ -36,7 +37,7 @@ let admin: Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-later-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new pg.Client({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people AS SELECT i AS id, 'p' || i AS email, 'Riga' AS city

@@ -10,6 +10,7 @@ import { after, before, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Answer, type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
+import { placeTestCluster } from '../runtime/src/database/testing.ts'
 import { LOG_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
@@ -67,6 +68,7 @@ let runtimeUrl: string
 async function start(fault: string | null): Promise<void> {
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, 'upkeep: { compare_minutes: 0 }\n')
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, fault, 0, config)
   runtimeUrl = await servedAt(runtime)
   developer = await personOf({ url: runtimeUrl, data }, 'dora')

@@ -9,7 +9,8 @@ import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
 import { until } from './until.ts'
@@ -33,11 +34,12 @@ let developer: Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-lost-bucket-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new pg.Client({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people AS SELECT i AS id, i || '@x.test' AS email, 'first' AS city
     FROM generate_series(1, 20) i; ALTER TABLE people ADD PRIMARY KEY (id)`)
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null)
   url = await servedAt(runtime)
   admin = await adminOf({ url, data })

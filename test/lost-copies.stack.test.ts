@@ -12,7 +12,8 @@ import { after, before, describe, it } from 'node:test'
 import type pg from 'pg'
 import { Client as Source } from 'pg'
 import { type Answer, type Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, servedAt } from './first-steps.ts'
@@ -54,7 +55,7 @@ let developer: Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-lost-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people AS SELECT i AS id, timestamptz '2024-01-01Z' + (i - 1) * interval '1 day' AS at,
@@ -84,6 +85,7 @@ after(async () => {
 })
 
 async function start(configFile?: string): Promise<void> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, configFile)
   url = await servedAt(runtime)
   developer = await personOf({ url, data }, 'dora')

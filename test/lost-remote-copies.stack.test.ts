@@ -11,8 +11,9 @@ import { Redis } from 'ioredis'
 import pg from 'pg'
 import { type Answer, Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { freePort } from '../runtime/src/database/free-port.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import type { StackServer } from '../stack/server.ts'
 import valkey from '../stack/servers/valkey.ts'
 import { addressOf, startVersitygw } from '../stack/servers/versitygw.ts'
@@ -48,7 +49,7 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-lost-remote-'))
   data = join(folder, 'data')
   configFile = join(folder, 'sluice.yaml')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   values = await valkey.start(join(folder, 'values'))
   redis = new Redis(values.env['SLUICE_TEST_REDIS_URL'] as string)
   const login = { ...LOGIN, port: await freePort() }
@@ -107,6 +108,7 @@ after(async () => {
 })
 
 async function start(): Promise<void> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, configFile)
   url = await servedAt(runtime)
   developer = await personOf({ url, data }, 'dora')

@@ -10,7 +10,8 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Client as Source } from 'pg'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import {
@@ -51,7 +52,8 @@ const person = (tenant: Tenant) => people.get(tenant) as Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-tables-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0)
   const place = { url: await servedAt(runtime), data }
   const admin = await adminOf(place)

@@ -12,7 +12,8 @@ import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Client as Source } from 'pg'
 import { type Answer, type Client, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, personOf, uploadAndDeploy } from './first-steps.ts'
@@ -71,11 +72,12 @@ let colleague: Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-plans-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(`CREATE TABLE people (id integer PRIMARY KEY, at timestamptz NOT NULL, city text, spent numeric(12,2));
     INSERT INTO people SELECT i, now(), 'city', i * 1.25 FROM generate_series(1, 20) i`)
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null)
   url = (await runtime.address()) ?? assert.fail(runtime.output)
   const admin = await adminOf({ url, data })

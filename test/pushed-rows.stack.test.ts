@@ -12,6 +12,7 @@ import { after, before, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Answer, Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { placeTestCluster } from '../runtime/src/database/testing.ts'
 import { PUSH_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, makeTenant, personOf, registerProduct, uploadAndDeploy } from './first-steps.ts'
@@ -49,6 +50,7 @@ function any(count: number): number {
 async function start(fault: string | null): Promise<void> {
   const config = join(folder, 'sluice.yaml')
   await writeFile(config, 'upkeep: { compare_minutes: 0 }\npush: { sync_after_ms: 100, rows: 60000 }\n')
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, fault, 0, config)
   const found = await runtime.address()
   // It may have come to its fault before it served.

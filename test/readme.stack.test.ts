@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
-import { startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { startCopiedServer } from '../runtime/src/database/testing.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { until } from './until.ts'
 
@@ -109,7 +109,7 @@ it('the first product with curl leads to rows', async () => {
   assert.deepEqual([start?.text.trim(), sql?.kind, more], ['npm start', 'sql', []])
 
   const data = join(folder, 'data')
-  const server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const server = await startCopiedServer(join(folder, 'source'))
   const runtime = await RuntimeProcess.spawn(data, null)
   try {
     const { host, port, user, password } = server.tcpAddress

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { type Answer, type Client, type Json, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import {
@@ -32,7 +33,7 @@ const DECIMALS = ['12345678901234567.8900000000', '12345678901234567.8800000000'
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-at-once-'))
   data = join(folder, 'data')
-  source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  source = await startCopiedServer(join(folder, 'source'))
   const { host, port, user, password } = source.tcpAddress
   const login = { host, port, user, password, database: 'postgres' }
   const client = new pg.Client(login)
@@ -42,6 +43,7 @@ before(async () => {
     CREATE TABLE amounts (id numeric(30,10) PRIMARY KEY, city text);
     INSERT INTO amounts SELECT n::numeric, 'of ' || n FROM unnest('{${DECIMALS.join(',')},1}'::text[]) n`)
   await client.end()
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0)
   const place = { url: await servedAt(runtime), data }
   const platform = await adminOf(place)

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
+import { placeTestCluster } from '../runtime/src/database/testing.ts'
 import { REPLAY_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, makeTenant, personOf, servedAt } from './first-steps.ts'
@@ -35,6 +36,7 @@ function any(count: number): number {
 }
 
 async function start(fault: string | null): Promise<void> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, fault, 0, config)
   url = await servedAt(runtime)
   developer = await personOf({ url, data }, 'dora')

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { type Client, manifests, ok } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import {
@@ -29,7 +30,7 @@ let developer: Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-beside-'))
   data = join(folder, 'data')
-  source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  source = await startCopiedServer(join(folder, 'source'))
   const { host, port, user, password } = source.tcpAddress
   const login = { host, port, user, password, database: 'postgres' }
   const client = new pg.Client(login)
@@ -37,6 +38,7 @@ before(async () => {
   await client.query(`CREATE TABLE people (id integer PRIMARY KEY, email text, city text);
     INSERT INTO people VALUES (1, 'a@x.test', 'Ulm')`)
   await client.end()
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0)
   const place = { url: await servedAt(runtime), data }
   await makeTenant(await adminOf(place))

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
+import { placeTestCluster } from '../runtime/src/database/testing.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, makeTenant, personOf, registerProduct, servedAt, uploadAndDeploy } from './first-steps.ts'
 
@@ -118,6 +119,7 @@ before(async () => {
     config,
     `upkeep: { compare_minutes: 0 }\nfolders: { allow: { acme: [${JSON.stringify(join(folder, 'files'))}] } }\npush: { sync_after_ms: 600000 }\n`,
   )
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
   const url = await servedAt(runtime)
   await makeTenant(await adminOf({ url, data }))

@@ -13,7 +13,8 @@ import { after, before, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Client as Source } from 'pg'
 import { type Answer, type Client, type Json, manifests } from '../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../runtime/src/database/testing.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from './first-steps.ts'
@@ -55,7 +56,7 @@ let other: Client
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-search-'))
   data = join(folder, 'data')
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query(TABLE)
@@ -89,6 +90,7 @@ async function start(trusted: readonly string[]): Promise<void> {
   }
   const file = join(folder, 'sluice.yaml')
   await writeFile(file, JSON.stringify(config))
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, file)
   const url = await servedAt(runtime)
   admin = await adminOf({ url, data })

@@ -12,7 +12,8 @@ import { after, before, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Client as Source } from 'pg'
 import { type Client, type Json, manifests, ok } from '../../acceptance/client.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import { startCopiedServer } from '../../runtime/src/database/testing.ts'
 import { RuntimeProcess } from '../../test/crash/runtime-process.ts'
 import {
   adminOf,
@@ -48,7 +49,7 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-other-store-'))
   data = join(folder, 'data')
   plugin = await unpacked()
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  server = await startCopiedServer(join(folder, 'source'))
   source = new Source({ ...server.tcpAddress, database: 'postgres' })
   await source.connect()
   await source.query('CREATE TABLE people (id int PRIMARY KEY, email text, city text)')

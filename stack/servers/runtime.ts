@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { type DatabaseAddress, formatAddress } from '../../runtime/src/database/address.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import { preparePlatformDatabases } from '../../runtime/src/database/roles.ts'
+import { testCluster } from '../../runtime/src/database/testing.ts'
 import type { ServerKind, StackServer } from '../server.ts'
 
 const launcher = join(import.meta.dirname, '../../runtime/bin/sluice.js')
@@ -38,8 +39,9 @@ export async function startRuntimeOnPostgres(
   settings: Variables | ((platform: EmbeddedServer) => Promise<Variables>) = {},
 ): Promise<RunningRuntime> {
   const data = join(folder, 'data')
-  const platform = await startEmbeddedServer({ dataFolder: join(folder, 'platform'), ...QUICK })
-  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), ...QUICK })
+  const template = await testCluster()
+  const platform = await startEmbeddedServer({ dataFolder: join(folder, 'platform'), template, ...QUICK })
+  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), template, ...QUICK })
   const logins = await preparePlatformDatabases(platform.address)
   const more = typeof settings === 'function' ? await settings(platform) : settings
   const program = ['--import', END_WITH_TEST, launcher, 'start', '--data-dir', data, '--port', '0']

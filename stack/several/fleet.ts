@@ -14,9 +14,9 @@ import pg from 'pg'
 import { parse, stringify } from 'yaml'
 import { Client } from '../../acceptance/client.ts'
 import { formatAddress, parseAddress } from '../../runtime/src/database/address.ts'
-import { startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import { freePort } from '../../runtime/src/database/free-port.ts'
 import { preparePlatformDatabases, ROLE_NAMES } from '../../runtime/src/database/roles.ts'
+import { startCopiedServer } from '../../runtime/src/database/testing.ts'
 import { RoundRobin } from './round-robin.ts'
 
 const run = promisify(execFile)
@@ -165,7 +165,7 @@ export class Fleet {
     const front = await RoundRobin.listen()
     const databases = await makeDatabases(servers.postgres)
     // A server of its own: connections to the platform's are refused.
-    const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+    const source = await startCopiedServer(join(folder, 'source'))
     const secrets = join(folder, 'secrets')
     const fleet = new Fleet(
       {

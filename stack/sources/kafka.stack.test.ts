@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, type Json, manifests, ok } from '../../acceptance/client.ts'
 import { type OwnRecord, SourceCluster } from '../../plugins/connectors/kafka/source-cluster.ts'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
+import { placeTestCluster } from '../../runtime/src/database/testing.ts'
 import { RuntimeProcess } from '../../test/crash/runtime-process.ts'
 
 const COLUMNS = `  - { name: id, type: long, role: identity, nullable: false }
@@ -83,6 +84,7 @@ after(async () => {
 })
 
 async function start(): Promise<string> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
   const url = await runtime.address()
   assert.ok(url, runtime.output)

@@ -10,6 +10,7 @@ import { after, before, it } from 'node:test'
 import { type Answer, Client, type Json, manifests, ok } from '../../acceptance/client.ts'
 import { type SourceServer, startSource } from '../../plugins/connectors/mariadb/source-server.ts'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
+import { placeTestCluster } from '../../runtime/src/database/testing.ts'
 import { FAULT_POINTS } from '../../runtime/src/fault-points.ts'
 import { RuntimeProcess } from '../../test/crash/runtime-process.ts'
 
@@ -59,6 +60,7 @@ after(async () => {
 })
 
 async function start(fault: string | null): Promise<string> {
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, fault)
   const url = await runtime.address()
   assert.ok(url, runtime.output)

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
-import { startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import { startCopiedServer } from '../../runtime/src/database/testing.ts'
 import type { TenantCall } from '../../runtime/src/flow.ts'
 import { askCatalogue } from '../../runtime/src/wire/catalogue/catalogue-link.ts'
 import { CatalogueServer } from '../../runtime/src/wire/catalogue/catalogue-server.ts'
@@ -82,7 +82,7 @@ describe('a statement about the catalogue', () => {
     }))
     const names = [`${'t'.repeat(70)}a`, `${'t'.repeat(70)}b`, 'people']
     const tables = names.map((table) => ({ schema: 'crm', table, columns, masked: [`${'x'.repeat(70)}a`] }))
-    const server = await startEmbeddedServer({ dataFolder: join(folder, 'plain'), durable: false })
+    const server = await startCopiedServer(join(folder, 'plain'))
     const client = new pg.Client({ ...server.address, database: 'postgres' })
     try {
       await client.connect()

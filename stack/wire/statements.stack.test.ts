@@ -9,7 +9,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
-import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import { startCopiedServer } from '../../runtime/src/database/testing.ts'
 import type { Platform } from '../../runtime/src/operations/platform.ts'
 import type { Described } from '../../runtime/src/operations/queries/information-schema.ts'
 import { AskedTypes } from '../../runtime/src/wire/catalogue/asked-types.ts'
@@ -68,7 +69,7 @@ let theirs: pg.Client
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-statements-'))
-  server = await startEmbeddedServer({ dataFolder: join(folder, 'plain'), durable: false })
+  server = await startCopiedServer(join(folder, 'plain'))
   const admin = new pg.Client({ ...server.address, database: 'postgres' })
   await admin.connect()
   await admin.query("CREATE ROLE vera LOGIN SUPERUSER PASSWORD 'vera'")

@@ -1,6 +1,7 @@
 /** A source database whose content changes by a seed, and what products made from it must hold after each change. */
 import pg from 'pg'
-import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import { startCopiedServer } from '../../runtime/src/database/testing.ts'
 import type { Seeded } from './seeded.ts'
 
 export type Row = Readonly<Record<string, string>>
@@ -40,7 +41,7 @@ export class CrashSource {
   }
 
   static async start(folder: string): Promise<CrashSource> {
-    const server = await startEmbeddedServer({ dataFolder: folder, durable: false })
+    const server = await startCopiedServer(folder)
     const { host, port, user, password } = server.tcpAddress
     const client = new pg.Client({ host, port, user, password, database: 'postgres' })
     await client.connect()

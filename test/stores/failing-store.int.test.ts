@@ -9,7 +9,8 @@ import pg from 'pg'
 import { Client, type Json, manifests, ok } from '../../acceptance/client.ts'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
 import { describeRun } from '../../runtime/src/command/run-progress.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import type { EmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import { placeTestCluster, startCopiedServer } from '../../runtime/src/database/testing.ts'
 import { RuntimeProcess } from '../crash/runtime-process.ts'
 import { until } from '../until.ts'
 
@@ -29,12 +30,13 @@ describe('a store that fails', () => {
     trouble = join(folder, 'trouble')
     const data = join(folder, 'data')
     await writeConfig()
-    server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+    server = await startCopiedServer(join(folder, 'source'))
     const { host, port, user, password } = server.tcpAddress
     source = new pg.Client({ host, port, user, password, database: 'postgres' })
     await source.connect()
     await source.query(`CREATE TABLE people (id integer PRIMARY KEY, email text, city text);
       INSERT INTO people SELECT i, i || '@example.com', 'city ' || i FROM generate_series(1, 20) i`)
+    await placeTestCluster(data)
     runtime = await RuntimeProcess.spawn(data, null, 0, join(folder, 'sluice.yaml'))
     const url = await runtime.address()
     assert.ok(url, runtime.output)

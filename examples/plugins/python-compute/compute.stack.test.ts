@@ -11,6 +11,7 @@ import { type EmbeddedServer, startEmbeddedServer } from '../../../runtime/src/d
 import { withDatabase } from '../../../test/crash/databases.ts'
 import { RuntimeProcess } from '../../../test/crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from '../../../test/first-steps.ts'
+import { placeTestCluster } from '../../../runtime/src/database/testing.ts'
 
 const PYTHON = process.env['SLUICE_TEST_ICEBERG_PYTHON'] as string
 const PASSWORD = 'reads-the-catalog'
@@ -51,6 +52,7 @@ before(async () => {
   }
   const file = join(folder, 'sluice.yaml')
   await writeFile(file, JSON.stringify(config))
+  await placeTestCluster(data)
   runtime = await RuntimeProcess.spawn(data, null, 0, file)
   const url = await servedAt(runtime)
   await writeFile(catalogFile, JSON.stringify(await catalogProperties()))

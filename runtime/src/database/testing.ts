@@ -18,6 +18,8 @@ import { type MigrationList, migrate } from './migrate.ts'
 import { clientConfig, openPool, type PoolOptions } from './pools.ts'
 import { chooseAccount } from './postgres-account.ts'
 import { cacheFolder, findBinaries } from './postgres-binaries.ts'
+import { ensureCluster } from './postgres-cluster.ts'
+import { prepareHome } from './postgres-home.ts'
 import { prepareServingDatabase, type RoleNames, type ServingLogins } from './roles.ts'
 
 export interface TestDatabase extends AsyncDisposable {
@@ -146,6 +148,28 @@ export async function testCluster(): Promise<string> {
     lock.release()
   }
   return join(target, 'postgres')
+}
+
+/** A server to read from, without durability, on a copy of that cluster. The caller removes the folder. */
+export async function startCopiedServer(dataFolder: string): Promise<EmbeddedServer> {
+  return startEmbeddedServer({ dataFolder, durable: false, template: await testCluster() })
+}
+
+/**
+ * Puts a copy of that cluster where a runtime would make its own, in a data folder that has none: for tests whose subject is
+ * not the first start. Repeatable.
+ */
+export async function placeTestCluster(dataFolder: string): Promise<void> {
+  if (existsSync(join(dataFolder, 'postgres'))) return
+  const account = chooseAccount('')
+  const home = prepareHome(dataFolder, account)
+  await ensureCluster({
+    home,
+    account,
+    binaries: findBinaries(account),
+    durable: false,
+    template: await testCluster(),
+  })
 }
 
 async function makeTemplate(cache: string, target: string): Promise<void> {
