@@ -361,3 +361,27 @@ it('a Parquet file that is cut off ends its run by name and reason, and nothing 
   await syncSales()
   assert.equal((await servedSales()).length, 2)
 })
+
+it('where rows that are gone stay, a file with older states that comes late takes the place of nothing newer', async () => {
+  const tables = { late: { ...TABLES.orders, glob: 'late/*.csv' } }
+  await put('late/2.csv', 'id,at,city,price\n1,2026-02-02,Ulm,1\n2,2026-02-02,Ulm,1\n')
+  await ok(register('late', { folder: files, tables }))
+  await registerProduct(developer, 'late')
+  const endpoints = '  - type: lookup\n    config: { index_columns: [id] }\n'
+  const texts = manifests('files.late', { columns: COLUMNS, endpoints })
+  const mode = 'mode: incremental, cursor_column: at, deletes: unseen, deletes_reason: files are only added'
+  await uploadAndDeploy(developer, 'late', {
+    ...texts,
+    product: texts.product.replace('people', 'late'),
+    inputs: texts.inputs.replace('connection: db', 'connection: late').replace('mode: full', mode),
+  })
+  const cities = async () => {
+    const { id } = await ok(developer.post('/api/v1/connections/late/sync'))
+    assert.equal((await developer.untilEnded(id)).state, 'succeeded')
+    const { data } = await ok(viewer.get('/api/v1/products/late/latest?limit=100'))
+    return data.map(({ id, city }: Json) => `${id} ${city}`).sort()
+  }
+  assert.deepEqual(await cities(), ['1 Ulm', '2 Ulm'])
+  await put('late/1.csv', 'id,at,city,price\n1,2026-02-01,Hof,1\n2,2026-02-02,Gera,1\n3,2026-02-01,Jena,1\n')
+  assert.deepEqual(await cities(), ['1 Ulm', '2 Gera', '3 Jena'])
+})

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
-import type { StagedCommit, TableRef } from './index.ts'
+import type { ChangedFiles, StagedCommit, TableRef, TableState } from './index.ts'
 import { engineTable } from './scan.ts'
 import { collect, commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
 
@@ -48,18 +48,21 @@ async function merge(
   const job = { limits: LIMITS }
   const present = keys === null ? {} : { present: async () => ({ job, keys, version, repeats }) }
   const change = await lake.lake.merge({ base, scan, schema, rows, key: ['id'], job, changed, ...present }, signal())
-  const commit = await lake.lake.stage(ref, {
-    base,
-    plan: change.written.plan,
-    operation: 'overwrite',
-    files: change.written.files,
-    removed: change.removed,
-    writeId: change.written.writeId,
-    summary: {},
-  })
+  const commit = await staged(ref, base, change)
   const { gone, unexplained, outdated } = change
   return { commit, removed: change.removed, gone, unexplained, outdated, before: scan }
 }
+
+const staged = (ref: TableRef, base: TableState, { written, removed }: ChangedFiles) =>
+  lake.lake.stage(ref, {
+    base,
+    plan: written.plan,
+    operation: 'overwrite',
+    files: written.files,
+    removed,
+    writeId: written.writeId,
+    summary: {},
+  })
 
 const apply = async (ref: TableRef, changed: string) => {
   const made = await merge(ref, changed)
@@ -127,6 +130,39 @@ test('the difference of a merge is computed from the files that it touched', asy
     [1, 1],
     'of five files one is read before, and one after',
   )
+})
+
+test('of rows that are merged by a version those that the table has newer ones of stay out, whatever else they are', async () => {
+  const versions = ['NULL', '1', '2', '3']
+  const columns = [...SCHEMA.columns, { name: 'n', type: 'integer', nullable: true } as const]
+  const schema = { columns, primaryKey: ['id'] }
+  const cases = versions.flatMap((had) => versions.map((came) => ({ had, came })))
+  const rows = (said: string, of: (one: (typeof cases)[number]) => string) =>
+    `SELECT * FROM (VALUES ${cases.map((one, id) => `(${id}, '${said}', CAST(${of(one)} AS INTEGER))`).join(', ')}) v(id, v, n)`
+  for (const rewrites of [false, true]) {
+    const ref = newRef()
+    await commitStep(lake, ref, { operation: 'append', schema, select: rows('had', ({ had }) => had) })
+    const base = await lake.lake.load(ref)
+    assert.ok(base)
+    const scan = await lake.lake.scan(base)
+    const request = {
+      base,
+      scan,
+      schema,
+      rows: rewrites ? 'rewrite' : 'keep',
+      key: ['id'],
+      job: { limits: LIMITS },
+    } as const
+    const changed = `${rows('came', ({ came }) => came)} UNION ALL SELECT 99, 'came', NULL`
+    const change = await lake.lake.merge({ ...request, changed, newest: 'n' }, signal())
+    await publish(lake, await staged(ref, base, change))
+    const is = await rowsOf(ref)
+    for (const [id, { had, came }] of cases.entries()) {
+      const isOlder = had !== 'NULL' && (came === 'NULL' || Number(came) < Number(had))
+      assert.equal(is.get(id), isOlder ? 'had' : 'came', `${had} before ${came}`)
+    }
+    assert.equal(is.get(99), 'came')
+  }
 })
 
 test('of two merges on one state one wins; the other computes anew and both are there', async () => {

@@ -38,6 +38,8 @@ export interface MergeRequest {
   readonly job: WriteJob
   /** A statement: the rows that take the place of those with their key, or are new. */
   readonly changed: string
+  /** A column: rows of `changed` of which the table has a greater value stay out. Absent: each takes its place. */
+  readonly newest?: string
   /** A statement: the keys, none of `changed`, whose rows go. */
   readonly gone?: string
   /** Asked for once `changed` has been read. Absent: rows whose keys are not among `changed` stay. */
@@ -135,15 +137,17 @@ export async function planMerge(
   const others = { present: present ? presentFile(context) : null, gone: gone?.file ?? null }
   const hits = join(context.dir, 'hits.parquet')
   const find = looksForKeys ? hitSteps(scan, schema, key, { ...others, changed: file, hits }) : []
+  const changed = newestOf(request)
   const aside = [
     ...(job.steps ?? []),
-    keepAside(request.changed, file, schema),
+    keepAside(changed.rows, file, schema),
     ...(gone === null ? [] : [keepAside(request.gone as string, gone.file, gone.schema)]),
     ...(present ? [] : find),
   ]
   const asides = gone === null ? [file] : [file, gone.file]
   const readPaths = [...(job.readPaths ?? []), ...asides, hits, ...[...scan.files, ...scan.deletes].map(localOf)]
-  const own = { ...job, trust: 'own', steps: aside, readPaths, writeDirs: [context.dir] } as const
+  const tables = [...(job.tables ?? []), ...changed.known.map((known) => knownTable(base, scan, schema, known))]
+  const own = { ...job, trust: 'own', tables, steps: aside, readPaths, writeDirs: [context.dir] } as const
   const run = await context.engine.run(own, signal)
   const swept = present ? await sweep(context, request, await present(), { schema, file, find, hits }, signal) : null
   const found = looksForKeys ? (swept?.found ?? run.results.at(-1)) : undefined
@@ -189,6 +193,23 @@ export async function planMerge(
     unexplained: swept?.unexplained ?? 0,
     outdated: swept?.outdated ?? 0,
   }
+}
+
+/** What is to take its place, and the columns of the table that are to be known for that. */
+function newestOf({ changed, key, newest }: MergeRequest): {
+  readonly rows: string
+  readonly known: readonly string[][]
+} {
+  if (newest === undefined) return { rows: changed, known: [] }
+  const column = quoteName(newest)
+  const isOlder = `b.${column} > t.${column} OR (b.${column} IS NOT NULL AND t.${column} IS NULL)`
+  const rows = `SELECT t.* FROM (${changed}) t ANTI JOIN ${BEFORE} b ON ${sameKey('b', key)} AND (${isOlder})`
+  return { rows, known: [[...key, newest]] }
+}
+
+function knownTable(base: TableState, scan: Scan, schema: LakeSchema, names: readonly string[]) {
+  const known = { ...schema, fields: schema.fields.filter(({ name }) => names.includes(name)) }
+  return engineTable(scan, [BEFORE], asWritten(base, known))
 }
 
 /**

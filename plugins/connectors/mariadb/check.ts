@@ -109,7 +109,7 @@ class CheckRun {
 
 const SEES = 'incremental reads see how long transactions have been open'
 const SEES_NOT =
-  'incremental reads find what is committed within cursor_overlap_s of being written, and all of it with GRANT PROCESS'
+  'incremental reads find what is committed within cursor_overlap_s of being written, and partitioned tables are read whole; with GRANT PROCESS neither'
 
 function subject(name: StepName, { source }: Way): string {
   const server = `${source.host} port ${source.port}`

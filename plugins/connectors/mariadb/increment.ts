@@ -174,6 +174,8 @@ async function identityOf(session: Session, relation: Relation, server: Server):
   if (relation.kind === 'view') return facts('view', await definitionOf(session, relation))
   const ids = relation.engine === 'InnoDB' ? await engineIds(session, relation) : null
   if (ids !== null) return facts('ids', ids)
+  // Its partitions change places with other tables, whose rows bring their times with them, and nothing else tells of that.
+  if (relation.kind === 'partitioned_table') return null
   const { createdS } = relation
   return createdS === null || server.nowS - createdS <= YOUNG_S ? null : facts('created', createdS)
 }

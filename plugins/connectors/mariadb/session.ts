@@ -12,6 +12,8 @@ import { isEnd, isJson, openResult, sendQuit, sendStatement, smallResult } from 
 const CANCEL_TIMEOUT_MS = 500
 const CATALOG_TIMEOUT_S = 30
 const LOCK_TIMEOUT_S = 10
+/** Of a list of numbers: 8,192 partitions, which is as many as a table can have, with 20 digits and a comma each. */
+const NAMED_BYTES = 8192 * 21
 const NEVER = new AbortController().signal
 
 export interface Way {
@@ -90,7 +92,7 @@ export class Session {
     await this.run('SET NAMES utf8mb4')
     await this.run(
       `SET SESSION sql_mode = '', time_zone = '+00:00', sql_select_limit = 18446744073709551615, sql_big_selects = 1,
-        lock_wait_timeout = ${LOCK_TIMEOUT_S}, net_write_timeout = ${patienceS}, wait_timeout = ${patienceS + 60}`,
+        group_concat_max_len = ${NAMED_BYTES}, lock_wait_timeout = ${LOCK_TIMEOUT_S}, net_write_timeout = ${patienceS}, wait_timeout = ${patienceS + 60}`,
     )
     if (this.isMariaDb)
       await this.run('SET SESSION idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0')

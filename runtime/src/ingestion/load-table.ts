@@ -192,7 +192,10 @@ async function mergeRows(
   schema: TableSchema,
   lake: Lake,
 ): Promise<WrittenRows> {
-  const { readKeys, read } = request
+  const { readKeys, read, cursorColumn } = request
+  // Where the keys are read, what came and is not the newest has the table read whole.
+  const told = readKeys === null && read.repeats && cursorColumn !== null && !request.primaryKey.includes(cursorColumn)
+  const newest = told && schema.columns.some(({ name }) => name === cursorColumn) ? { newest: cursorColumn } : {}
   const marks = read.marks || hasMarks(scan.summary)
   let keys: TableRead | null = null
   const present = async (): Promise<PresentKeys> => {
@@ -204,7 +207,7 @@ async function mergeRows(
     }
     const csvInput = { name: KEYS, columns: keys.schema.columns, source: keys.rows }
     const isThere = ({ columns }: TableSchema) => columns.some(({ name }) => name === request.cursorColumn)
-    const version = isThere(keys.schema) && isThere(schema) ? request.cursorColumn : null
+    const version = isThere(keys.schema) && isThere(schema) ? cursorColumn : null
     return { job: { csvInput, limits: request.limits }, keys: `SELECT * FROM ${KEYS}`, version, repeats: read.repeats }
   }
   const { written, removed, removedFrom, ...found } = await lake.merge(
@@ -216,6 +219,7 @@ async function mergeRows(
       key: request.primaryKey,
       job: { csvInput: incoming(request), limits: request.limits },
       changed: newestByKey(request, marks),
+      ...newest,
       sortBy: request.primaryKey,
       ...(marks ? { marks } : {}),
       ...(readKeys === null ? {} : { present }),

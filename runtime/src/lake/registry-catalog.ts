@@ -182,12 +182,19 @@ async function setStorage(db: Queryable, ref: TableRef, location: string, bytes:
 
 /** Bytes that the tenant's tables take, all snapshots together: exact after a cleaning. */
 export async function lakeBytes(db: Queryable, tenant: string): Promise<number> {
-  const { rows } = await run<{ bytes: string }>(
+  return (await lakeBytesOf(db, [tenant])).get(tenant) ?? 0
+}
+
+/** Of each, by its slug. */
+export async function lakeBytesOf(db: Queryable, tenants: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await run<{ catalog: string; bytes: string }>(
     db,
-    `select coalesce(sum(stored_bytes), 0)::text as bytes from lake_storage where catalog_name = $1`,
-    [catalogName(tenant)],
+    `select catalog_name as catalog, sum(stored_bytes)::text as bytes from lake_storage
+     where catalog_name = any($1) group by catalog_name`,
+    [tenants.map(catalogName)],
   )
-  return Number(rows[0]?.bytes ?? 0)
+  const bytes = new Map(rows.map((row) => [row.catalog, Number(row.bytes)]))
+  return new Map(tenants.map((tenant) => [tenant, bytes.get(catalogName(tenant)) ?? 0]))
 }
 
 /** By the database's clock. */

@@ -154,15 +154,22 @@ export interface TenantUsage {
   readonly runningRuns: number
 }
 
-export function tenantUsage(db: Queryable, slug: string): Promise<TenantUsage> {
-  return one<TenantUsage>(
+export async function tenantUsage(db: Queryable, slug: string): Promise<TenantUsage> {
+  return (await tenantsUsage(db, [slug])).get(slug) as TenantUsage
+}
+
+/** Of each, by its slug. */
+export async function tenantsUsage(db: Queryable, slugs: readonly string[]): Promise<ReadonlyMap<string, TenantUsage>> {
+  const found = await many<TenantUsage & { readonly slug: string }>(
     db,
-    'counting what the tenant uses',
-    `select (select count(*) from products where tenant = $1 and status <> 'retired') as products,
-       (select count(*) from connections where tenant = $1) as connections,
-       (select count(*) from runs where tenant = $1 and state = 'running') as "runningRuns"`,
-    [slug],
+    'counting what tenants use',
+    `select slug, (select count(*) from products where tenant = slug and status <> 'retired') as products,
+       (select count(*) from connections where tenant = slug) as connections,
+       (select count(*) from runs where tenant = slug and state = 'running') as "runningRuns"
+     from unnest($1::text[]) as asked (slug)`,
+    [slugs],
   )
+  return new Map(found.map(({ slug, ...usage }) => [slug, usage]))
 }
 
 /**

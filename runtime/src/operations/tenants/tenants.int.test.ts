@@ -8,13 +8,14 @@ import { eventMigrations } from '../../events/migrations.ts'
 import { listTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
+import { catalogName } from '../../lake/tenant-layout.ts'
 import { startRegistryLake } from '../../lake/testing.ts'
 import { MasterKeys } from '../../registry/master-keys.ts'
 import { registryMigrations } from '../../registry/migrations.ts'
 import { endProvisioningLeases } from '../../registry/provisioning.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { Platform } from '../platform.ts'
-import { provisionTenant, removeTenant, undoAbandoned } from './tenants.ts'
+import { provisionTenant, removeTenant, tenantPage, undoAbandoned } from './tenants.ts'
 
 const world = await startRegistryLake([registryMigrations, eventMigrations])
 after(() => world[Symbol.asyncDispose]())
@@ -233,4 +234,40 @@ it('is whole or undone when four clients make tenants while runtimes start, die 
     if ((await findTenant(pool, slug))?.status === 'failed') await create(slug)
     assert.deepEqual(await stateOf(slug), WHOLE)
   }
+})
+
+it('a page of tenants is told by as many statements as one of them, whatever they use', async () => {
+  const slugs = Array.from({ length: 20 }, (_, at) => `listed-${at}`)
+  await pool.query('insert into tenant_slugs (slug) select unnest($1::text[])', [slugs])
+  await pool.query(
+    `insert into tenants (slug, display_name, tier, status) select slug, slug, 'free', 'active' from unnest($1::text[]) slug`,
+    [slugs],
+  )
+  await pool.query(
+    `insert into lake_storage (catalog_name, table_namespace, table_name, stored_bytes)
+     select $1, 'crm', 'people', 7 union all select $1, 'crm', 'orders', 5`,
+    [catalogName('listed-3')],
+  )
+  const askedFor = async (limit: number) => {
+    let statements = 0
+    const counting = new Proxy(pool, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name)
+        if (name === 'query' || name === 'connect') statements += 1
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    const { items } = await tenantPage({ ...platform, pool: counting }, { limit, after: null })
+    return { items, statements }
+  }
+  const [few, many] = [await askedFor(1), await askedFor(500)]
+  assert.equal(many.statements, few.statements)
+  const bytes = many.items.filter(({ usage }) => usage.storageBytes > 0)
+  assert.deepEqual(
+    bytes.map(({ tenant, usage }) => [tenant.slug, usage]),
+    [['listed-3', { products: 0, connections: 0, runningRuns: 0, storageBytes: 12 }]],
+  )
+  assert.ok(slugs.every((slug) => many.items.some(({ tenant }) => tenant.slug === slug)))
+  await pool.query('delete from lake_storage where catalog_name = $1', [catalogName('listed-3')])
+  await pool.query('delete from tenants where slug = any($1)', [slugs])
 })

@@ -6,14 +6,14 @@ import { inTransaction } from '../../database/pools.ts'
 import { busTenant } from '../../events/bus-tenant.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
-import { lakeBytes } from '../../lake/registry-catalog.ts'
+import { lakeBytes, lakeBytesOf } from '../../lake/registry-catalog.ts'
 import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
 import { afterWriters } from '../../materializer/product-lock.ts'
 import { dropTenantCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { faultOf } from '../../plugins/store-probes.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import { endpointsLeaving } from '../../registry/endpoint-states.ts'
-import { exportedBytes } from '../../registry/exports.ts'
+import { exportedBytes, exportedBytesOf } from '../../registry/exports.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { deployedProducts } from '../../registry/products.ts'
 import {
@@ -33,6 +33,7 @@ import {
   setTenantStatus,
   type Tenant,
   type TenantUsage,
+  tenantsUsage,
   tenantUsage,
   updateTenant,
 } from '../../registry/tenants.ts'
@@ -249,15 +250,24 @@ export async function rotateMaster(
 /** A page of tenants, each with what it uses. */
 export async function tenantPage(platform: TenantsDeps, request: PageRequest): Promise<Page<TenantDetail>> {
   const { items, next } = await listTenants(platform.pool, request)
-  const details: TenantDetail[] = []
-  for (const tenant of items) details.push(await withUsage(platform, tenant))
-  return { items: details, next }
+  return { items: await withUsages(platform, items), next }
 }
 
 async function withUsage(platform: TenantsDeps, tenant: Tenant): Promise<TenantDetail> {
-  const { slug } = tenant
-  const storageBytes = tenant.status === 'active' ? await storedBytes(platform, slug) : 0
-  return { tenant, usage: { ...(await tenantUsage(platform.pool, slug)), storageBytes } }
+  return (await withUsages(platform, [tenant]))[0] as TenantDetail
+}
+
+/** By as many statements for a thousand of them as for one. */
+async function withUsages({ pool }: TenantsDeps, tenants: readonly Tenant[]): Promise<TenantDetail[]> {
+  const slugs = tenants.map(({ slug }) => slug)
+  const active = tenants.filter(({ status }) => status === 'active').map(({ slug }) => slug)
+  const usages = await tenantsUsage(pool, slugs)
+  const lake = await lakeBytesOf(pool, active)
+  const exported = await exportedBytesOf(pool, active)
+  return tenants.map((tenant) => {
+    const storageBytes = (lake.get(tenant.slug) ?? 0) + (exported.get(tenant.slug) ?? 0)
+    return { tenant, usage: { ...(usages.get(tenant.slug) as TenantUsage), storageBytes } }
+  })
 }
 
 export interface TenantDetail {
