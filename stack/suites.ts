@@ -359,13 +359,15 @@ export const SUITES: readonly Suite[] = [
     tests: ['stack/trino/policy.stack.test.ts'],
     expectedSeconds: 60,
   },
-  // What reads and writes through stores, or asks of one runtime what another was told; the command, the checks and what
-  // sources do are the same on any store, and the suite `acceptance` has them. Values of every type are read from these
-  // stores, and compared with an embedded runtime's, by the suite `trino`.
+  // What reads and writes through stores, or asks of one runtime what another was told; the command and the checks are
+  // the same on any store, and the suite `acceptance` has them.
   {
     name: 'acceptance-full-stack',
     servers: ['runtimes'],
-    tests: ['acceptance/*.int.test.ts', 'acceptance/{edge,histories,isolation,past-policy,versions}.stack.test.ts'],
+    tests: [
+      'acceptance/*.int.test.ts',
+      'acceptance/{edge,histories,isolation,past-policy,source-changes,sources,versions}.stack.test.ts',
+    ],
     expectedSeconds: 590,
   },
   {
