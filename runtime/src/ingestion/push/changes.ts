@@ -1,5 +1,6 @@
 /** Rows that were pushed as changes of a log: what `ChangeSpool` takes, and how they lie in the registry until then. */
 import { type Column, jsonCells, jsonCellText, SluiceError, type ValueReader, valueReader } from '@sluice/sdk'
+import { toldBytes } from '../../parsing/told-bytes.ts'
 import { OP_FIELD, type PushTable } from './settings.ts'
 
 export interface PushedRows {
@@ -60,13 +61,22 @@ interface WrittenColumn extends Column {
 
 type Fault = Omit<RowFault, 'index'>
 
+/** Bytes come as answers tell them, in base64, or as PostgreSQL writes them, behind `\\x`, which no base64 holds. */
+function readerOf({ type }: Column): ValueReader {
+  const read = valueReader(type)
+  if (type !== 'binary') return read
+  return (text) => read(text) ?? hexOf(toldBytes(text))
+}
+
+const hexOf = (bytes: Buffer | null) => (bytes === null ? null : `\\x${bytes.toString('hex')}`)
+
 class ChangeWriter {
   readonly #columns: readonly WrittenColumn[]
   readonly #names: ReadonlySet<string>
   readonly #key: ReadonlySet<string>
 
   constructor({ columns, primaryKey }: PushTable) {
-    this.#columns = columns.map((column) => ({ ...column, reader: valueReader(column.type) }))
+    this.#columns = columns.map((column) => ({ ...column, reader: readerOf(column) }))
     this.#names = new Set(columns.map(({ name }) => name))
     this.#key = new Set(primaryKey)
   }

@@ -1,5 +1,6 @@
 /** Values from query strings, by the column's type. The value itself is never repeated in an error. */
 import { type LogicalType, parseDecimal, SluiceError, typeName, type Value } from '@sluice/sdk'
+import { toldBytes } from '../../parsing/told-bytes.ts'
 
 const INTEGER = { min: -(2n ** 31n), max: 2n ** 31n - 1n }
 const LONG = { min: -(2n ** 63n), max: 2n ** 63n - 1n }
@@ -51,7 +52,7 @@ function parsed(text: string, type: LogicalType): NonNullable<Value> | null {
     case 'uuid':
       return UUID.test(text) ? text.toLowerCase() : null
     case 'binary':
-      return /^[A-Za-z0-9+/]*={0,2}$/.test(text) ? Buffer.from(text, 'base64') : null
+      return toldBytes(text)
     default:
       return text.includes('\u0000') ? null : text
   }

@@ -8,10 +8,11 @@ const schema: TableSchema = {
     { name: 'host', type: 'string', nullable: true },
     { name: 'price', type: 'long', nullable: true },
     { name: 'email', type: 'string', nullable: true },
+    { name: 'body', type: 'binary', nullable: true },
   ],
   primaryKey: [],
 }
-const policy = { visibleColumns: ['host', 'price', 'email'], maskedColumns: ['email'] } as unknown as ReadPolicy
+const policy = { visibleColumns: ['host', 'price', 'email', 'body'], maskedColumns: ['email'] } as unknown as ReadPolicy
 const one = (text: string) => parseFilters([text], schema, policy)[0]
 
 describe('a filter', () => {
@@ -41,6 +42,10 @@ describe('a filter', () => {
       ['cost.gt:1', 'unknown_column'],
       ['price.gt:in.x', 'invalid_value'],
       ['email.gt:a', 'column_masked'],
+      // Of these letters or bits would be left over: each would be taken for other bytes than somebody wrote.
+      ['body:A', 'invalid_value'],
+      ['body.ge:AB==', 'invalid_value'],
+      ['body.in:AA==,AAAAA', 'invalid_value'],
     ] as const) {
       assert.throws(
         () => one(text),
