@@ -228,7 +228,8 @@ describe('rows in binary', { skip: hasPsql ? false : 'there is no psql on this m
       for (const [place, value] of some.entries()) {
         for (const way of ['text', 'binary'] as const) {
           const [cell, other] = [ours?.[way][place], theirs?.[way][place]]
-          if (cell !== other) different.push(`${way} of ${value.slice(0, 80)}: ${cell?.slice(0, 80)}, not ${other?.slice(0, 80)}`)
+          if (cell !== other)
+            different.push(`${way} of ${value.slice(0, 80)}: ${cell?.slice(0, 80)}, not ${other?.slice(0, 80)}`)
         }
       }
     }

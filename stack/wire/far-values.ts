@@ -13,9 +13,9 @@ const IN_THE_MIDDLE: ReadonlySet<string> = new Set(['9.999999999999999e22', '1.2
 /** Around each power of ten at which one of both begins with an exponent. */
 function floats(type: string, digits: readonly string[]): readonly string[] {
   const powers = [-8, -7, -6, -5, -4, -3, 0, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 20, 21, 22]
-  const around = powers.flatMap((power) => digits.map((digit) => `${digit}e${power}`)).filter(
-    (text) => !IN_THE_MIDDLE.has(text),
-  )
+  const around = powers
+    .flatMap((power) => digits.map((digit) => `${digit}e${power}`))
+    .filter((text) => !IN_THE_MIDDLE.has(text))
   return cast(type, [...signed(['0', 'infinity', ...around]), 'nan'])
 }
 
@@ -59,7 +59,10 @@ export const FAR_VALUES: readonly string[] = [
   ...cast('integer', ['2147483647', '-2147483648', '0', '-1']),
   ...cast('bigint', ['9223372036854775807', '-9223372036854775808', '9007199254740993', '-9007199254740993', '0']),
   ...floats('float8', ['1', '1.5', '9.999999999999999', '1.2345678901234567']),
-  ...cast('float8', signed(['5e-324', '2.2250738585072014e-308', '1.7976931348623157e308', '2417851639229258349412352'])),
+  ...cast(
+    'float8',
+    signed(['5e-324', '2.2250738585072014e-308', '1.7976931348623157e308', '2417851639229258349412352']),
+  ),
   ...floats('real', ['1', '1.5', '9.999999', '1.2345678']),
   ...cast('real', signed(['1e-45', '1.1754944e-38', '3.4028235e38', '16777216', '33554434', '0.1'])),
   ...decimals(),

@@ -15,7 +15,9 @@ const inText = (cell: string | null): string =>
 /** Only where it is all of its line, a `\.` would end the rows. */
 function inCsv(cell: string | null, _at: number, { length }: readonly unknown[]): string {
   if (cell === null) return ''
-  return cell === '' || (cell === '\\.' && length === 1) || /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+  return cell === '' || (cell === '\\.' && length === 1) || /[",\r\n]/.test(cell)
+    ? `"${cell.replaceAll('"', '""')}"`
+    : cell
 }
 
 it('rows are copied out as lines, one a message, whatever they hold', () => {
