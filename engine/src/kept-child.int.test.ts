@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -65,6 +65,13 @@ after(async () => {
 
 function job(sql: string, more: Partial<EngineJob> = {}): EngineJob {
   return { trust: 'tenant', tenant: 'acme', tables: [orders], output: { kind: 'rows', sql }, limits: LIMITS, ...more }
+}
+
+/** Hundredths of a second of a processor, all its threads together. */
+async function ticksOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'latin1')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return Number(fields[11]) + Number(fields[12])
 }
 
 async function textOf(run: EngineRun): Promise<string> {
@@ -207,6 +214,25 @@ describe('a child that stays', () => {
     await engine.run(job('SELECT 1 FROM sales.orders LIMIT 1', { limits: late }), patience())
     await until('its place is free', () => engine.load().busy === 0)
     assert.equal(await ask(COUNT), '[20000]\n')
+  })
+
+  it('takes no processor while nobody takes its rows, whichever of its threads writes them', {
+    skip: process.platform !== 'linux' && 'processor time is looked up in /proc',
+  }, async () => {
+    const sql = 'SELECT o.*, r.range FROM sales.orders o, range(10000) r'
+    for (let turn = 0; turn < 4; turn += 1) {
+      const run = await engine.run(job(sql, { limits: { ...LIMITS, maxRows: 1_000_000_000 } }), patience())
+      const rows = run.output[Symbol.asyncIterator]()
+      await rows.next()
+      const [pid] = await children()
+      await until('it only waits', async () => {
+        const before = await ticksOf(pid as number)
+        await new Promise((resolve) => setTimeout(resolve, 1_000))
+        return (await ticksOf(pid as number)) - before <= 3
+      })
+      await rows.return?.(undefined)
+      await until('it is gone', async () => [...(await children())].length === 0)
+    }
   })
 
   it('ends when nobody asks for it in time, and is not counted as at work meanwhile', async () => {

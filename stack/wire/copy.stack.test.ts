@@ -7,9 +7,11 @@ import { execFile, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
+import pg from 'pg'
 import { manifests } from '../../acceptance/client.ts'
 import { onboardPeople, openWorld, type World } from '../../acceptance/world.ts'
 import { freePort } from '../../runtime/src/database/free-port.ts'
+import { FAR_VALUES } from './far-values.ts'
 
 const run = promisify(execFile)
 const HIDDEN = 'hidden-part'
@@ -146,6 +148,25 @@ async function psql(env: NodeJS.ProcessEnv, ...statements: readonly string[]): P
   return { stdout, stderr: stderr.toString() }
 }
 
+/** Of its one row, as node-postgres is given them in the extended protocol; in hexadecimal. */
+async function cellsOf(env: NodeJS.ProcessEnv, sql: string): Promise<Record<'text' | 'binary', readonly string[]>> {
+  const { PGHOST, PGPORT, PGDATABASE, PGUSER, PGPASSWORD } = env
+  const login = { host: PGHOST, port: Number(PGPORT), database: PGDATABASE, user: PGUSER, password: PGPASSWORD }
+  const client = new pg.Client(login as pg.ClientConfig)
+  await client.connect()
+  try {
+    const told = async (binary: boolean): Promise<readonly string[]> => {
+      const types = { getTypeParser: () => (cell: Buffer | string) => Buffer.from(cell as Buffer).toString('hex') }
+      const query = { text: sql, values: [], rowMode: 'array', binary, types, queryMode: 'extended' }
+      const { rows } = await client.query(query as unknown as pg.QueryArrayConfig)
+      return (rows[0] as readonly (string | null)[]).map(String)
+    }
+    return { text: await told(false), binary: await told(true) }
+  } finally {
+    await client.end()
+  }
+}
+
 const LIST = COLUMNS.map(([name]) => name).join(', ')
 const ALL = `SELECT ${LIST} FROM crm.people ORDER BY id`
 const END = Buffer.from([0xff, 0xff])
@@ -188,6 +209,31 @@ describe('rows in binary', { skip: hasPsql ? false : 'there is no psql on this m
       await psql(source, bits.replace('X', 'varbit')),
     ]
     assert.ok(ours.stdout.equals(theirs.stdout), ours.stderr)
+  })
+
+  // One a statement says which it is; all of them together would say only that there is one.
+  it('have the farthest values of each type, and those around which they are written otherwise, in each format', async () => {
+    const different: string[] = []
+    for (let at = 0; at < FAR_VALUES.length; at += 100) {
+      const some = FAR_VALUES.slice(at, at + 100)
+      const list = some.map((value, place) => `${value} AS v${place}`).join(', ')
+      const sql = `SELECT ${list} FROM crm.people WHERE id = 1`
+      for (const format of ['binary', 'text', 'csv']) {
+        const copy = `COPY (${sql}) TO STDOUT (FORMAT ${format})`
+        const [theirs, ours] = [await psql(source, copy), await psql(clara, copy)]
+        assert.deepEqual([ours.stderr, theirs.stderr], ['', ''])
+        if (!ours.stdout.equals(theirs.stdout)) different.push(`${format} ${at}`)
+      }
+      const [theirs, ours] = await Promise.all([source, clara].map((env) => cellsOf(env, sql)))
+      for (const [place, value] of some.entries()) {
+        for (const way of ['text', 'binary'] as const) {
+          const [cell, other] = [ours?.[way][place], theirs?.[way][place]]
+          if (cell !== other)
+            different.push(`${way} of ${value.slice(0, 80)}: ${cell?.slice(0, 80)}, not ${other?.slice(0, 80)}`)
+        }
+      }
+    }
+    assert.deepEqual(different, [])
   })
 
   it('are masked for whom they are masked elsewhere', async () => {

@@ -2,7 +2,7 @@ import type { DuckDBConnection, DuckDBPreparedStatement, DuckDBResult } from '@d
 import { SluiceError, type Value } from '@sluice/sdk'
 import type { WireResult } from '../protocol.ts'
 import { quoteName } from '../sql-text.ts'
-import { prepare } from './duckdb.ts'
+import { prepare, runInThreads } from './duckdb.ts'
 import { type ResultShape, RowEncoder, resultColumns } from './encode.ts'
 import { cellName, csvCell } from './json-sql.ts'
 
@@ -11,7 +11,7 @@ const MAX_COLLECTED_CHARS = 64 * 1024 * 1024
 
 export async function collectRows(statement: DuckDBPreparedStatement, maxRows: number): Promise<WireResult> {
   // Not streamed: a streamed result just ends where its statement fails.
-  const result = await statement.run()
+  const result = await runInThreads(statement)
   const shape = shapeOf(result)
   const encoder = new RowEncoder(shape)
   const rows: string[] = []

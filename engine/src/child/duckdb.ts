@@ -1,5 +1,13 @@
-import { type DuckDBConnection, DuckDBInstance, type DuckDBPreparedStatement } from '@duckdb/node-api'
+import { createRequire } from 'node:module'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type DuckDBConnection,
+  DuckDBInstance,
+  type DuckDBPreparedStatement,
+  type DuckDBResult,
+} from '@duckdb/node-api'
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js'
+import type bindings from '@duckdb/node-bindings'
 import { SluiceError, type Value } from '@sluice/sdk'
 import { BEYOND_LONG } from '../sql-text.ts'
 import { resultTypeName } from './result-type.ts'
@@ -71,13 +79,42 @@ export async function execute(
   connection: DuckDBConnection,
   sql: string,
   parameters: readonly Value[] = [],
+  run: (statement: DuckDBPreparedStatement) => Promise<unknown> = (statement) => statement.run(),
 ): Promise<void> {
   const statement = await prepare(connection, sql, parameters)
   try {
-    await statement.run()
+    await run(statement)
   } finally {
     statement.destroySync()
   }
+}
+
+/** The driver has no call of its own for it. Not by `import`: where the program is one file, the native part stands in its place. */
+const duckdb: typeof bindings = createRequire(import.meta.url)('@duckdb/node-bindings')
+
+const LONGEST_WAIT_MS = 8
+
+/**
+ * For what may take long: DuckDB's own threads do it (`lockSettings` lets them do all of it), and this one looks whether they are
+ * done. `run` would work along with them, and where nothing is left to begin, ask without a pause until the others are done: the
+ * rows of a scan, which one thread writes, cost two and three times as much by that.
+ */
+export async function runInThreads(statement: DuckDBPreparedStatement): Promise<DuckDBResult> {
+  const pending = statement.start()
+  const { pending_result: state } = pending as unknown as { readonly pending_result: bindings.PendingResult }
+  for (let waitMs = 0; !isOver(state); waitMs = Math.min(waitMs + 1, LONGEST_WAIT_MS)) await sleep(waitMs)
+  return pending.getResult()
+}
+
+/** Throws what it failed by. */
+function isOver(state: bindings.PendingResult): boolean {
+  const now = duckdb.pending_execute_check_state(state)
+  const { NO_TASKS_AVAILABLE, RESULT_NOT_READY } = duckdb.PendingState
+  if (now === NO_TASKS_AVAILABLE || now === RESULT_NOT_READY) return false
+  // It says ERROR of what is done, too: only the one that failed has a message.
+  const failure = duckdb.pending_error(state)
+  if (failure !== '') throw new Error(failure)
+  return true
 }
 
 function bindValue(statement: DuckDBPreparedStatement, index: number, value: Value): void {

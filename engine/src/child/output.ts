@@ -14,7 +14,7 @@ import {
 } from '../protocol.ts'
 import { quoteText } from '../sql-text.ts'
 import { describe } from './collect.ts'
-import { askedTypes, prepare } from './duckdb.ts'
+import { askedTypes, prepare, runInThreads } from './duckdb.ts'
 import { type ResultShape, resultColumns } from './encode.ts'
 import { cellName, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
 import { keySql } from './key-sql.ts'
@@ -89,7 +89,7 @@ async function streamOutput(
   const statement = await prepare(connection, copyStatement(output, shape, limits, path), parameters)
   opened({ columns: resultColumns(shape), lineage: [], ...parameterTypes })
   if (output.kind === 'csv') writeSync(OUTPUT_FD, `${shape.names.map(csvQuote).join(',')}\n`)
-  const rows = Number((await statement.run()).rowsChanged)
+  const rows = Number((await runInThreads(statement)).rowsChanged)
   const { maxRows } = limits
   if (maxRows !== undefined && rows > maxRows && failsBeyondRows(output.kind, limits)) throw tooLarge(maxRows)
   return { rows, files: [] }

@@ -6,7 +6,7 @@ import { fromWire, type WireFile, type WireFilesOutput } from '../protocol.ts'
 import { fileCell, parquetOptions, quoteName, quoteText } from '../sql-text.ts'
 import { lossColumn } from '../written-losses.ts'
 import { describe, shapeOf } from './collect.ts'
-import { prepare } from './duckdb.ts'
+import { prepare, runInThreads } from './duckdb.ts'
 import { RowEncoder } from './encode.ts'
 import { resultTypeName } from './result-type.ts'
 
@@ -14,7 +14,7 @@ export async function writeParquetFiles(connection: DuckDBConnection, output: Wi
   const parameters = output.parameters.map(fromWire)
   const losses = output.countsLosses ? await lossMarks(connection, output, parameters) : []
   const statement = await prepare(connection, copyStatement(output, losses), parameters)
-  const result = await statement.run()
+  const result = await runInThreads(statement)
   const encoder = new RowEncoder(shapeOf(result))
   const chunks = await result.fetchAllChunks()
   return chunks.flatMap((chunk) => encoder.rows(chunk)).map((row) => toWireFile(JSON.parse(row)))

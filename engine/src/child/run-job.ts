@@ -19,7 +19,7 @@ import type {
 } from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
 import { asTexts, collectRows } from './collect.ts'
-import { execute, prepare } from './duckdb.ts'
+import { execute, prepare, runInThreads } from './duckdb.ts'
 import { guardStatement, guardWithin } from './guarded-sql.ts'
 import { GuardedTexts } from './guarded-texts.ts'
 import { inspect } from './inspect.ts'
@@ -157,7 +157,7 @@ async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireSt
     const { textCharacters } = step
     const sql = textCharacters === null ? judgedSql : await asTexts(connection, judgedSql, parameters, textCharacters)
     if (step.collect) return await collectRows(await prepare(connection, sql, parameters), step.maxRows)
-    await execute(connection, sql, parameters)
+    await execute(connection, sql, parameters, runInThreads)
     return null
   } catch (error) {
     throw fromDriver(error, step.sql)

@@ -13,6 +13,8 @@ export async function lockSettings(connection: DuckDBConnection, job: ChildJob):
   const settings = [
     "TimeZone = 'UTC'",
     `threads = ${job.limits.threads}`,
+    // All of them are DuckDB's own: see `runInThreads`.
+    'external_threads = 0',
     `memory_limit = ${quoteText(`${Math.ceil((job.limits.memoryBytes * BUFFER_SHARE) / 1024)}KiB`)}`,
     `temp_directory = ${quoteText(job.tempDir ?? '')}`,
     ...(job.tempDir === null ? [] : [`max_temp_directory_size = ${quoteText(`${job.limits.tempBytes ?? 0}B`)}`]),

@@ -68,7 +68,7 @@ interface Form {
   readonly separator: number
   readonly null: Buffer
   /** Writes a value and returns where it ends; there is room for twice its bytes and two more. */
-  put(from: Buffer, start: number, end: number, to: Buffer, at: number): number
+  put(from: Buffer, start: number, end: number, to: Buffer, at: number, isAlone: boolean): number
 }
 
 const [COPY_DATA, NEWLINE, BACKSLASH, QUOTE] = [0x64, 0x0a, 0x5c, 0x22]
@@ -123,7 +123,7 @@ function putLine(from: Buffer, start: number, end: number, form: Form, to: Buffe
       at = putBytes(form.null, 0, form.null.length, to, at)
       continue
     }
-    at = form.put(from, cell, cell + length, to, at)
+    at = form.put(from, cell, cell + length, to, at, cell === start + 4 && cell + length === end)
     cell += length
   }
   to[at] = NEWLINE
@@ -154,12 +154,12 @@ export const TEXT: Form = {
 const QUOTED = new Uint8Array(256)
 for (const sign of '",\r\n') QUOTED[sign.charCodeAt(0)] = 1
 
-/** Null is empty, and the empty text has quotes. A line `\.` would end the rows for older readers. */
+/** Null is empty, and the empty text has quotes. A line that is `\.` alone would end the rows for older readers. */
 export const CSV: Form = {
   separator: 0x2c,
   null: Buffer.alloc(0),
-  put(from, start, end, to, at) {
-    if (isPlain(from, start, end)) return putBytes(from, start, end, to, at)
+  put(from, start, end, to, at, isAlone) {
+    if (isPlain(from, start, end, isAlone)) return putBytes(from, start, end, to, at)
     to[at++] = QUOTE
     for (let byte = start; byte < end; byte += 1) {
       const value = from[byte] as number
@@ -171,9 +171,9 @@ export const CSV: Form = {
   },
 }
 
-function isPlain(from: Buffer, start: number, end: number): boolean {
+function isPlain(from: Buffer, start: number, end: number, isAlone: boolean): boolean {
   if (start === end) return false
-  if (end - start === 2 && from[start] === BACKSLASH && from[start + 1] === 0x2e) return false
+  if (isAlone && end - start === 2 && from[start] === BACKSLASH && from[start + 1] === 0x2e) return false
   for (let byte = start; byte < end; byte += 1) if (QUOTED[from[byte] as number] === 1) return false
   return true
 }

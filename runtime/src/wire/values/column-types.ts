@@ -3,6 +3,7 @@ import type { ResultColumn } from '@sluice/engine'
 import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
 import type { ResultNames } from '../sql/words.ts'
+import { FLOAT_DIGITS, floatText } from './floats.ts'
 import { intervalOf, intervalText } from './intervals.ts'
 
 export const OID = {
@@ -114,6 +115,8 @@ const written = (write: (text: string) => string) => (cell: Buffer) =>
 const WRITERS: Readonly<Record<number, (cell: Buffer) => Buffer>> = {
   [OID.bool]: (cell) => cell.subarray(0, 1),
   [OID.bytea]: written((text) => `\\x${Buffer.from(text, 'base64').toString('hex')}`),
+  [OID.float4]: written((text) => floatText(text, FLOAT_DIGITS.float4)),
+  [OID.float8]: written((text) => floatText(text, FLOAT_DIGITS.float8)),
   [OID.date]: written(inEra),
   [OID.time]: written(withoutZeros),
   [OID.timetz]: written((text) =>

@@ -1,5 +1,6 @@
 /** The usual values of a type, written from the engine's text to PostgreSQL's without a text in between. */
 import { OID } from './column-types.ts'
+import { FLOAT_DIGITS } from './floats.ts'
 import { putBytes } from './growing.ts'
 
 /** Returns where the value ends in `to`, which has room for twice its bytes and more; -1: it is none of the usual ones. */
@@ -8,6 +9,8 @@ export type PutCell = (from: Buffer, start: number, end: number, to: Buffer, at:
 /** What is not here is written as it is, or by its column's `write`. */
 export const PUTS: Readonly<Record<number, PutCell>> = {
   [OID.bool]: (from, start, _end, to, at) => putBytes(from, start, start + 1, to, at),
+  [OID.float4]: putFloat(FLOAT_DIGITS.float4),
+  [OID.float8]: putFloat(FLOAT_DIGITS.float8),
   [OID.date]: putDate,
   [OID.time]: (from, start, end, to, at) => (isClock(from, start, end) ? putClock(from, start, to, at) : -1),
   [OID.timestamp]: putMoment,
@@ -15,13 +18,31 @@ export const PUTS: Readonly<Record<number, PutCell>> = {
 }
 
 const [ZERO, NINE] = [0x30, 0x39]
-const [SPACE, DASH, COLON, POINT, PLUS, LETTER_T, LETTER_Z] = [0x20, 0x2d, 0x3a, 0x2e, 0x2b, 0x54, 0x5a]
+const [SPACE, DASH, COLON, POINT, PLUS, LETTER_T, LETTER_Z, EXPONENT] = [0x20, 0x2d, 0x3a, 0x2e, 0x2b, 0x54, 0x5a, 0x65]
 export const DATE_BYTES = 'YYYY-MM-DD'.length
 export const CLOCK_BYTES = 'hh:mm:ss.ffffff'.length
 const SECONDS_BYTES = 'hh:mm:ss'.length
 const MOMENT_BYTES = DATE_BYTES + 1 + CLOCK_BYTES
 
 const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= ZERO && byte <= NINE
+
+/** Without an exponent here and there: the digits are the same then. */
+function putFloat(mostDigits: number): PutCell {
+  return (from, start, end, to, at) => {
+    const first = from[start] === DASH ? start + 1 : start
+    let digit = first
+    while (digit < end && isDigit(from[digit])) digit += 1
+    if (digit - first > mostDigits || isSmall(from, first, end)) return -1
+    for (; digit < end; digit += 1) if (from[digit] === EXPONENT) return -1
+    return putBytes(from, start, end, to, at)
+  }
+}
+
+/** Begins with `0.0000`. */
+function isSmall(from: Buffer, start: number, end: number): boolean {
+  if (from[start] !== ZERO || end - start < 6) return false
+  return from[start + 2] === ZERO && from[start + 3] === ZERO && from[start + 4] === ZERO && from[start + 5] === ZERO
+}
 
 /** A year of four digits from 1 on. */
 export function isDate(from: Buffer, start: number, end: number): boolean {

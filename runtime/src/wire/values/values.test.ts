@@ -124,6 +124,8 @@ describe('rows of CSV', () => {
     json: fc.json(),
     interval: fc.constantFrom('1 month', '2 months 00:00:01'),
     'decimal(9,2)': fc.constantFrom('1.50', '-0.10'),
+    double: fc.oneof(fc.double().map(String), fc.constantFrom('1e15', '-0', '0.0001', '0.00001', '123456789012345680')),
+    float: fc.oneof(fc.float().map(String), fc.constantFrom('1000000', '100000', '-1234567')),
   }
 
   it('hold values as their columns write them, the usual ones and the others', async () => {
@@ -316,6 +318,33 @@ describe('values', () => {
     assert.equal(told('interval', '-13 months'), '-1 years -1 mons')
     assert.equal(told('interval', '3 days -00:00:00.5'), '3 days -00:00:00.5')
     assert.equal(told('interval', '1000000:00:00'), '1000000:00:00')
+  })
+
+  // As a PostgreSQL 18 writes them.
+  it('of floating point have an exponent where PostgreSQL begins with one', () => {
+    const texts: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
+      double: [
+        ['100000000000000', '100000000000000'],
+        ['1000000000000000', '1e+15'],
+        ['-123456789012345680', '-1.2345678901234568e+17'],
+        ['1e+308', '1e+308'],
+        ['0.0001', '0.0001'],
+        ['0.000012', '1.2e-05'],
+        ['5e-324', '5e-324'],
+        ['-0', '-0'],
+        ['NaN', 'NaN'],
+        ['-Infinity', '-Infinity'],
+      ],
+      float: [
+        ['100000', '100000'],
+        ['1000000', '1e+06'],
+        ['1234567.5', '1.2345675e+06'],
+        ['3.4028235e+38', '3.4028235e+38'],
+        ['1e-7', '1e-07'],
+      ],
+    }
+    for (const [type, cases] of Object.entries(texts))
+      for (const [text, expected] of cases) assert.equal(told(type, text), expected)
   })
 
   it('have the types that hold them', () => {
