@@ -4,8 +4,8 @@
  */
 import { SluiceError } from '@sluice/sdk'
 import { isUniqueViolation } from '../database/errors.ts'
-import { lockProduct } from './deletions.ts'
 import type { Actor } from './actor.ts'
+import { lockProduct } from './deletions.ts'
 import { newId } from './ids.ts'
 import { COLUMNS, type Product } from './products.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'

@@ -219,7 +219,7 @@ export async function checkRun(tx: Transaction, lease: RunLease): Promise<void> 
   // Whoever removes the connection, with its runs, has locked it before them.
   const statement = `${withTenant('(select tenant from runs where id = $1)')},
     source as materialized (select id from connections
-      where id = (select connection_id from runs where id = $1) and exists (select from kept) for share)
+      where id = (select connection_id from runs where id = $1) and exists (select from kept) for no key update)
     select id from runs where ${HELD} and exists (select from kept)
       and (connection_id is null or exists (select from source)) for no key update`
   if ((await maybeOne(tx, 'checking the run', statement, [lease.runId, lease.token])) === null) throw fenced()

@@ -53,8 +53,10 @@ async function newWorld(): Promise<World> {
   return { tenant, product, connection, run }
 }
 
-const tells = (kind: 'deployment' | 'materialization' | 'ingestion') => (tx: Transaction, { tenant, product }: World) =>
-  appendEvent(tx, { tenant, kind, name: 'told', subject: product, traceparent: null })
+const tells =
+  (kind: 'deployment' | 'materialization' | 'ingestion') =>
+  (tx: Transaction, { tenant, product }: World) =>
+    appendEvent(tx, { tenant, kind, name: 'told', subject: product, traceparent: null })
 
 type Step = (tx: Transaction, world: World) => Promise<unknown>
 
@@ -113,7 +115,8 @@ async function isWaiting(pid: number): Promise<boolean> {
   return rows[0]?.waits ?? false
 }
 
-const pidOf = async (tx: pg.PoolClient): Promise<number> => (await tx.query('select pg_backend_pid() as pid')).rows[0].pid
+const pidOf = async (tx: pg.PoolClient): Promise<number> =>
+  (await tx.query('select pg_backend_pid() as pid')).rows[0].pid
 
 /** The second one whole, while the first stands still after each of its steps. */
 async function overlap(first: readonly Step[], second: readonly Step[], world: World): Promise<readonly unknown[]> {
@@ -150,7 +153,7 @@ describe('operations that overlap', () => {
       for (const [other, second] of Object.entries(OPERATIONS)) {
         for (const error of await overlap(first, second, await newWorld())) {
           const isRefused = isSluiceError(error) && REFUSALS.includes(error.kind) && error.code !== 'database_conflict'
-          assert.ok(isRefused, `${one}, with ${other} in the middle of it: ${String(error)}`, )
+          assert.ok(isRefused, `${one}, with ${other} in the middle of it: ${String(error)}`)
         }
       }
     })
