@@ -53,7 +53,7 @@ import { loseCopies } from './registry/endpoint-states.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { EPOCHS_CHANNEL } from './registry/materializations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
-import { neededMasterKeys } from './registry/tenant-keys.ts'
+import { checkMasterKeys, neededMasterKeys } from './registry/tenant-keys.ts'
 import { hasHadTenants } from './registry/tenants.ts'
 
 /** Less than requests have: they end by saying that the registry does not answer. */
@@ -93,6 +93,9 @@ export async function assemble(
       }),
     (opened) => opened.end(),
   )
+  const masterKeyFile = join(config.secrets_dir, 'master-keys.json')
+  // Before anything is written: by the right file the registry can still be opened as it was.
+  await checkMasterKeys(pool, masterKeyFile)
   const migrating = openPool(databases.registry, {
     applicationName: 'sluice',
     maxConnections: 1,
@@ -137,7 +140,7 @@ export async function assemble(
   const engine = namingBrokenFiles(objects.engineOver(bareEngine), store)
   const lake = new Lake({ store, catalog: registryCatalog(pool), engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
-  const masters = openMasterKeyFile(join(config.secrets_dir, 'master-keys.json'), await neededMasterKeys(pool))
+  const masters = openMasterKeyFile(masterKeyFile, await neededMasterKeys(pool))
   const ofStores = { ...ofPlugins, lakeEngine: lakeEngineOver(engine) }
   const sources = await lifecycle.start(
     'the readers of sources',

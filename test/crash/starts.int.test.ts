@@ -1,8 +1,9 @@
 /** What a start makes of the state that it finds: after a kill that nobody has noticed, and without its keys. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rename, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, it } from 'node:test'
@@ -109,5 +110,25 @@ it('does not start where the registry names a master key that is gone, and makes
   assert.match(without.output, /master key/)
   await assert.rejects(readFile(file), { code: 'ENOENT' })
   await rename(elsewhere, file)
+  await whileRunning(async () => {})
+})
+
+it('does not start with another master key under the right id, and writes nothing', async () => {
+  const file = join(data, 'master-keys.json')
+  const text = await readFile(file, 'utf8')
+  const right = JSON.parse(text)
+  const wrong = JSON.stringify({
+    ...right,
+    keys: { ...right.keys, [right.current]: randomBytes(32).toString('base64') },
+  })
+  await writeFile(file, wrong)
+  const started = await RuntimeProcess.spawn(data, null)
+  assert.equal((await started.ended).code, 1)
+  assert.match(
+    started.output,
+    /master key mk_\w+ in .* opens none of the registry’s keys\nPut back the master key file/,
+  )
+  assert.equal(await readFile(file, 'utf8'), wrong)
+  await writeFile(file, text)
   await whileRunning(async () => {})
 })

@@ -10,6 +10,7 @@ import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { changeMetrics } from '../metrics/changes.ts'
 import { completeSettings, loadService, openService, type ServiceParts } from '../plugins/services.ts'
 import { forgetChangeTopics } from '../registry/change-topics.ts'
+import { findTenant } from '../registry/tenants.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Databases } from './storage.ts'
 
@@ -44,11 +45,14 @@ export async function openBus(
   await forgetRelays(pool, name)
   await lifecycle.start(
     'the relay of events',
-    () => new EventRelay({ ...registry, name, bus }),
+    () => new EventRelay({ ...registry, name, bus, isActive: (tenant) => isActive(pool, tenant) }),
     (relay) => relay.close(),
   )
   return bus
 }
+
+const isActive = async (pool: RelayOptions['pool'], tenant: string) =>
+  (await findTenant(pool, tenant))?.status === 'active'
 
 /** Whose schema does not know the key is told what it means, too. */
 const asksForChanges = ({ change_topics: asked }: Settings) => asked !== undefined && String(asked) !== 'false'

@@ -56,6 +56,7 @@ function relayTo(target: EventBus, leaseMs = 60_000): EventRelay {
     address: database.address,
     bus: target,
     logger,
+    isActive: async (tenant) => !leaving.has(tenant),
     leaseMs,
     pollMs: 100,
   })
@@ -64,8 +65,10 @@ function relayTo(target: EventBus, leaseMs = 60_000): EventRelay {
 }
 
 let tenants = 0
+const nextSlug = () => `tenant-${Date.now()}-${tenants++}`
+const leaving = new Set<string>()
 
-async function newTenant(slug = `tenant-${Date.now()}-${tenants++}`): Promise<string> {
+async function newTenant(slug = nextSlug()): Promise<string> {
   const topics = await inTransaction(pool, (tx) => provisionTopics(tx, slug))
   await bus.provision(busTenant(slug), topics)
   return slug
@@ -80,6 +83,12 @@ function say(tenant: string, name: string): Promise<void> {
   return inTransaction(pool, (tx) =>
     appendEvent(tx, { tenant, kind: 'ingestion', name, subject: 'run_1', data: { name } }),
   )
+}
+
+/** The number of the last event that the bus has; null before any. */
+async function positionOf(tenant: string): Promise<number | null> {
+  const statement = 'select sequence::int from event_relay_positions where tenant = $1'
+  return (await pool.query(statement, [tenant])).rows[0]?.sequence ?? null
 }
 
 /** The first events of a topic, as a login sees them. */
@@ -244,6 +253,64 @@ describe('the relay', { timeout: 600_000 }, () => {
 })
 
 describe('topics', { timeout: 600_000 }, () => {
+  it('of tenants that are older than the bus are made before the first event goes there', async () => {
+    const tenant = nextSlug()
+    await inTransaction(pool, (tx) => provisionTopics(tx, tenant))
+    for (const name of numbers(2)) await say(tenant, name)
+    let made = 0
+    const provision: EventBus['provision'] = async (...given) => {
+      made += 1
+      await bus.provision(...given)
+    }
+    const relay = relayTo({ ...bus, provision })
+    await until('the events have gone', async () => (await positionOf(tenant)) === 2)
+    assert.deepEqual(names(await take(`sluice.${tenant}.ingestion`, 2)), numbers(2))
+    await say(tenant, '3')
+    assert.deepEqual(names(await take(`sluice.${tenant}.ingestion`, 3)), numbers(3))
+    assert.equal(made, 1)
+    await relay.close()
+    await removed(tenant)
+  })
+
+  it('are not left behind by a relay that made them while the tenant was removed', async () => {
+    const tenant = nextSlug()
+    await inTransaction(pool, (tx) => provisionTopics(tx, tenant))
+    await say(tenant, '1')
+    const dropped: string[] = []
+    const relay = relayTo({
+      ...bus,
+      provision: async (...given) => {
+        leaving.add(tenant)
+        await bus.provision(...given)
+      },
+      drop: async (one) => {
+        await bus.drop(one)
+        dropped.push(one.slug)
+      },
+    })
+    await until('they are gone again', () => dropped.includes(tenant))
+    await relay.close()
+    await removed(tenant)
+  })
+
+  it('are not made for a tenant whose login would read rows of another, and nobody waits for its events', async () => {
+    const [refused, other] = [`a-${nextSlug()}`, nextSlug()]
+    await inTransaction(pool, (tx) => provisionTopics(tx, refused))
+    await newTenant(other)
+    for (const tenant of [refused, other]) await say(tenant, '1')
+    const made: string[] = []
+    const provision: EventBus['provision'] = async (tenant, topics) => {
+      made.push(tenant.slug)
+      await bus.provision(tenant, topics)
+    }
+    const relay = relayTo({ ...bus, admits: (tenant) => tenant !== refused, provision })
+    assert.deepEqual(names(await take(`sluice.${other}.ingestion`, 1)), ['1'])
+    await until('its events are passed over', async () => (await positionOf(refused)) === 1)
+    assert.ok(!made.includes(refused))
+    await relay.close()
+    for (const tenant of [refused, other]) await removed(tenant)
+  })
+
   it('are made once, read by their tenant alone, and go with it', async () => {
     await newTenant('acme')
     await newTenant('acme')

@@ -7,8 +7,9 @@ import { type EventBus, isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { DatabaseAddress } from '../database/address.ts'
 import { inTransaction } from '../database/pools.ts'
+import { busTenant } from './bus-tenant.ts'
 import { toBusMessage } from './envelope.ts'
-import { hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
+import { hasUnnumbered, listTopics, numberEvents, readEvents } from './outbox.ts'
 import {
   acquireRelay,
   enlistTenants,
@@ -28,6 +29,8 @@ export interface RelayOptions {
   readonly logger: Logger
   /** Of the bus: positions are kept for each. */
   readonly name: string
+  /** Whether the tenant is there, and nobody makes or removes it. */
+  readonly isActive: (tenant: string) => Promise<boolean>
   /** Default 15 s. */
   readonly leaseMs?: number
   /** How often is looked without being told. Default 2 s. */
@@ -45,6 +48,10 @@ export class EventRelay {
   readonly #stop = new AbortController()
   readonly #rounds: Promise<void>
   #lease: RelayLease | null = null
+  /** Tenants whose topics were made, or found, since this process began. */
+  readonly #topicsOf = new Set<string>()
+  /** Tenants that the bus takes nothing of. */
+  readonly #refused = new Set<string>()
 
   constructor(options: RelayOptions) {
     this.#options = { leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
@@ -94,12 +101,35 @@ export class EventRelay {
     const events = await readEvents(pool, tenant, sequence, EVENTS_AT_ONCE)
     const last = events.at(-1)
     if (last === undefined) return false
+    const isTaken = await this.#ensureTopics(tenant)
     // Only who has it still may send: the lease is renewed before each batch, and outlasts the sending of one.
     const renewed = await acquireRelay(pool, name, this.#owner, leaseMs)
     if (renewed?.token !== lease.token) return false
-    await bus.publish(events.map(toBusMessage))
+    if (isTaken) await bus.publish(events.map(toBusMessage))
     const position = { tenant, sequence: Number(last.sequence) }
     const isMoved = await inTransaction(pool, (tx) => moveRelay(tx, lease, position))
     return isMoved && events.length === EVENTS_AT_ONCE
+  }
+
+  /**
+   * A bus may be another one than when the tenant was made, or the first: topics are made before the first event goes there.
+   * False where the bus may take nothing of the tenant, whose events are passed over.
+   */
+  async #ensureTopics(tenant: string): Promise<boolean> {
+    const { bus, pool, isActive, logger, name } = this.#options
+    if (!bus.admits(tenant)) {
+      if (!this.#refused.has(tenant)) {
+        const remedy = `Name cleared readers of events.${name} so that no tenant is like them, and start again.`
+        logger.warn('the bus takes no events of a tenant whose login would read rows of another', { tenant, remedy })
+      }
+      this.#refused.add(tenant)
+      return false
+    }
+    if (this.#topicsOf.has(tenant) || !(await isActive(tenant))) return true
+    await bus.provision(busTenant(tenant), await listTopics(pool, tenant))
+    // Whoever removes the tenant may have removed its topics in between; who begins later finds these.
+    if (await isActive(tenant)) this.#topicsOf.add(tenant)
+    else await bus.drop(busTenant(tenant))
+    return true
   }
 }

@@ -119,6 +119,11 @@ export const PLATFORM_CODES = {
     title: 'Master key missing',
     remedy: 'Put back the master key file that belongs to this registry, or add the key to the file in secrets_dir.',
   },
+  master_key_wrong: {
+    status: 500,
+    title: 'Wrong master key',
+    remedy: 'Put back the master key file that belongs to this registry: another key has the same id there.',
+  },
   migration_changed: {
     status: 500,
     title: 'Migration changed',

@@ -5,6 +5,7 @@ import type { Actor } from './actor.ts'
 import { newId } from './ids.ts'
 import { MAX_PAGE, type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
 import { json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+import { withTenant } from './tenant-first.ts'
 import { reserveRoom } from './tenants.ts'
 
 export type ConnectionStatus = 'untested' | 'ok' | 'failed'
@@ -86,7 +87,8 @@ export function connectionOfActiveTenant(db: Queryable, id: string): Promise<Con
 
 /** As it is until the transaction ends: nobody changes it meanwhile. */
 export async function lockConnection(tx: Transaction, tenant: string, id: string): Promise<Connection | null> {
-  const statement = 'select id from connections where tenant = $1 and id = $2 for no key update'
+  const statement = `${withTenant('$1')}
+    select id from connections where tenant = $1 and id = $2 and exists (select from kept) for no key update`
   await maybeOne(tx, 'reading the connection', statement, [tenant, id])
   return findConnection(tx, tenant, id)
 }

@@ -5,13 +5,15 @@
 import { SluiceError } from '@sluice/sdk'
 import { LEAVING_S } from './endpoint-states.ts'
 import { change, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
+import { withTenant } from './tenant-first.ts'
 
 /** Of one deletion: another one of the same product has another. */
 export type DeletionMark = string
 
 /** By its fence, as commits of its rows do it first of all. False where it is gone. */
-async function lockProduct(tx: Transaction, productId: string): Promise<boolean> {
-  const statement = 'select product_id from product_fences where product_id = $1 for no key update'
+export async function lockProduct(tx: Transaction, productId: string): Promise<boolean> {
+  const statement = `${withTenant('(select tenant from products where id = $1)')}
+    select product_id from product_fences where product_id = $1 and exists (select from kept) for no key update`
   return (await maybeOne(tx, 'locking the product', statement, [productId])) !== null
 }
 

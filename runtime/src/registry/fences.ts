@@ -5,6 +5,7 @@
  */
 import { SluiceError } from '@sluice/sdk'
 import { maybeOne, type Queryable, type Transaction } from './sql.ts'
+import { withTenant } from './tenant-first.ts'
 
 export interface ProductFence {
   readonly token: bigint
@@ -30,7 +31,8 @@ export async function lockFence(tx: Transaction, productId: string): Promise<Pro
   const row = await maybeOne<Row>(
     tx,
     'locking the product',
-    `select ${COLUMNS} from product_fences where product_id = $1 for no key update`,
+    `${withTenant('(select tenant from products where id = $1)')}
+     select ${COLUMNS} from product_fences where product_id = $1 and exists (select from kept) for no key update`,
     [productId],
   )
   return toFence(row)

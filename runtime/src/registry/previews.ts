@@ -5,6 +5,7 @@
 import { SluiceError } from '@sluice/sdk'
 import { isUniqueViolation } from '../database/errors.ts'
 import type { Actor } from './actor.ts'
+import { lockProduct } from './deletions.ts'
 import { newId } from './ids.ts'
 import { COLUMNS, type Product } from './products.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
@@ -47,6 +48,8 @@ export async function createPreview(
 
 /** Keeps the product, and whether it has a preview, as they are until the transaction ends; false where it is gone. */
 export async function lockPreviewed(tx: Transaction, productId: string): Promise<boolean> {
+  // Whoever commits for the product, or decides its deletion, locks its fence before its row.
+  if (!(await lockProduct(tx, productId))) return false
   return (await maybeOne(tx, DOING, 'select id from products where id = $1 for update', [productId])) !== null
 }
 

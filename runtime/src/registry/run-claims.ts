@@ -12,6 +12,7 @@ import type { RecordedError } from './deployments.ts'
 import { fenced } from './fences.ts'
 import { announceRuns, RUN_COLUMNS, type Run, type RunKind } from './runs.ts'
 import { change, json, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
+import { withTenant } from './tenant-first.ts'
 import { TIER_LIMITS } from './tiers.ts'
 
 /** The right to work on a run, until somebody else takes it. */
@@ -215,7 +216,12 @@ const HELD = `id = $1 and token = $2 and state = 'running'`
  * longer this worker's.
  */
 export async function checkRun(tx: Transaction, lease: RunLease): Promise<void> {
-  const statement = `select id from runs where ${HELD} for no key update`
+  // Whoever removes the connection, with its runs, has locked it before them.
+  const statement = `${withTenant('(select tenant from runs where id = $1)')},
+    source as materialized (select id from connections
+      where id = (select connection_id from runs where id = $1) and exists (select from kept) for no key update)
+    select id from runs where ${HELD} and exists (select from kept)
+      and (connection_id is null or exists (select from source)) for no key update`
   if ((await maybeOne(tx, 'checking the run', statement, [lease.runId, lease.token])) === null) throw fenced()
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +10,14 @@ import { inTransaction } from '../database/pools.ts'
 import { readSecrets, rotateSecretKey, storeSecrets } from './connection-secrets.ts'
 import type { Connection } from './connections.ts'
 import { MasterKeys, openMasterKeyFile } from './master-keys.ts'
-import { createTenantKeys, destroyTenantKeys, maskKey, neededMasterKeys, rotateMasterKey } from './tenant-keys.ts'
+import {
+  checkMasterKeys,
+  createTenantKeys,
+  destroyTenantKeys,
+  maskKey,
+  neededMasterKeys,
+  rotateMasterKey,
+} from './tenant-keys.ts'
 import { deleteTenant } from './tenants.ts'
 import { startTestRegistry } from './testing.ts'
 
@@ -202,6 +210,32 @@ describe('the master key', () => {
     openMasterKeyFile(missing)
     assert.throws(() => openMasterKeyFile(missing, needed), { kind: 'CONFIG', code: 'master_key_missing' })
     assert.ok(openMasterKeyFile(keyFile, needed))
+  })
+
+  it('stops whoever has another key under the same id, of whichever of the keys that are needed, and only then', async () => {
+    await connectionWithSecrets()
+    // Of a rotation that was cut short both are needed.
+    masters.replace(await neededMasterKeys(pool))
+    await connectionWithSecrets()
+    const needed = await neededMasterKeys(pool)
+    assert.ok(needed.length > 1)
+    await checkMasterKeys(pool, keyFile)
+    const right = JSON.parse(readFileSync(keyFile, 'utf8'))
+    const path = join(folder, 'wrong.json')
+    for (const id of needed) {
+      const text = JSON.stringify({ ...right, keys: { ...right.keys, [id]: randomBytes(32).toString('base64') } })
+      writeFileSync(path, text, { mode: 0o600 })
+      await assert.rejects(checkMasterKeys(pool, path), {
+        kind: 'CONFIG',
+        code: 'master_key_wrong',
+        details: { key_id: id },
+      })
+      assert.equal(readFileSync(path, 'utf8'), text)
+    }
+    const [row] = (await pool.query('select tenant, wrapped from tenant_keys limit 1')).rows
+    await pool.query("update tenant_keys set wrapped = 'x' where tenant = $1 and purpose = 'mask'", [row.tenant])
+    await checkMasterKeys(pool, keyFile)
+    await inTransaction(pool, (tx) => destroyTenantKeys(tx, row.tenant))
   })
 
   it('is never made anew where its file is damaged', () => {

@@ -3,8 +3,8 @@
  * are derived from. Destroying them makes what they protect unreadable, wherever a copy of it may lie.
  */
 import { hkdfSync, randomBytes } from 'node:crypto'
-import { SluiceError } from '@sluice/sdk'
-import type { MasterKeys } from './master-keys.ts'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { type MasterKeys, openMasterKeyFile } from './master-keys.ts'
 import { KEY_BYTES, seal, unseal } from './sealing.ts'
 import { change, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
 
@@ -101,6 +101,59 @@ export async function neededMasterKeys(db: Queryable): Promise<readonly string[]
   return (await many<{ id: string }>(db, 'reading the tenants’ keys', statement)).map(({ id }) => id)
 }
 
+interface WrappedKey extends KeyRow {
+  readonly tenant: string
+  readonly purpose: KeyPurpose
+}
+
+/**
+ * Throws CONFIG `master_key_missing` or `master_key_wrong` where the file is not the one that this registry's keys lie under:
+ * what it would open later could not be read, and what it made anew could not be read by the right one. Writes nothing; a
+ * registry that has not got its tables yet needs no key.
+ */
+export async function checkMasterKeys(db: Queryable, path: string): Promise<void> {
+  const table = await maybeOne(
+    db,
+    'looking for keys',
+    "select from pg_class where oid = to_regclass('tenant_keys')",
+    [],
+  )
+  const needed = table === null ? [] : await neededMasterKeys(db)
+  if (needed.length === 0) return
+  const masters = openMasterKeyFile(path, needed)
+  for (const id of needed) {
+    const rows = await many<WrappedKey>(
+      db,
+      'reading the tenants’ keys',
+      `select tenant, purpose, ${COLUMNS} from tenant_keys where master_key_id = $1
+       order by created_at desc limit ${KEYS_TRIED}`,
+      [id],
+    )
+    if (!rows.some((row) => opens(masters, row))) throw wrongMasterKey(id, path)
+  }
+}
+
+/** One that does not open may have been damaged by itself; more of them were wrapped under another key. */
+const KEYS_TRIED = 20
+
+function opens(masters: MasterKeys, row: WrappedKey): boolean {
+  try {
+    unwrap(masters, row.tenant, row.purpose, row)
+    return true
+  } catch (error) {
+    if (isSluiceError(error) && error.code === 'secret_unreadable') return false
+    throw error
+  }
+}
+
+function wrongMasterKey(id: string, path: string): SluiceError {
+  return new SluiceError('CONFIG', `the master key ${id} in ${path} opens none of the registry’s keys`, {
+    code: 'master_key_wrong',
+    remedy: 'Put back the master key file that belongs to this registry: another key has the same id there.',
+    details: { key_id: id },
+  })
+}
+
 /**
  * Makes a new master key and wraps every tenant's key anew under it; returns how many. The file keeps the former one for
  * the registry's backups, until the next time. Where something lies under another key than the file's current one, that
@@ -118,7 +171,7 @@ export async function rotateMasterKey(tx: Transaction, masters: MasterKeys): Pro
 /** Wraps every key that lies under another master key anew under the current one; returns how many. */
 async function rewrapTenantKeys(tx: Transaction, masters: MasterKeys): Promise<number> {
   const { currentId } = masters
-  const rows = await many<KeyRow & { tenant: string; purpose: KeyPurpose }>(
+  const rows = await many<WrappedKey>(
     tx,
     'reading the tenants’ keys',
     `select tenant, purpose, ${COLUMNS} from tenant_keys where master_key_id <> $1 for update`,

@@ -12,7 +12,7 @@ import { afterWriters } from '../../materializer/product-lock.ts'
 import { dropAllCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { lakeTable, QUARANTINE, tablesOfProduct } from '../../materializer/variants.ts'
 import { actorOf } from '../../registry/actor.ts'
-import { beginDeletion, type DeletionMark, giveUpDeletion } from '../../registry/deletions.ts'
+import { beginDeletion, type DeletionMark, giveUpDeletion, lockProduct } from '../../registry/deletions.ts'
 import { endpointsLeaving, variantsEver } from '../../registry/endpoint-states.ts'
 import { productInputs } from '../../registry/lineage.ts'
 import { isPreviewOver, lockPreviewed, previewExists, previewOf } from '../../registry/previews.ts'
@@ -169,6 +169,7 @@ async function dropCopies(platform: ProductsDeps, product: Product): Promise<rea
 }
 
 async function forget(tx: Transaction, { id, tenant }: Product, tables: readonly TableRef[]): Promise<void> {
+  await lockProduct(tx, id)
   for (const table of tables) await registryCatalog(tx).dropPointer(table)
   await deleteProduct(tx, tenant, id)
   await forgetJob(tx, { kind: SCHEDULE_JOB, key: id })

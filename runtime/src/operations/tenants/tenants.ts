@@ -25,6 +25,8 @@ import {
   renewProvisioning,
   takeAbandoned,
 } from '../../registry/provisioning.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { lockForRemoval } from '../../registry/tenant-first.ts'
 import { createTenantKeys, destroyTenantKeys, rotateMasterKey } from '../../registry/tenant-keys.ts'
 import {
   deleteTenant,
@@ -319,12 +321,18 @@ export async function removeTenant(
   await platform.lake.drop(slug)
   await platform.bus?.drop(busTenant(slug))
   await inTransaction(platform.pool, async (tx) => {
-    await dropTopics(tx, slug)
-    await deleteTenant(tx, slug)
+    await forgetTenant(tx, slug)
     await audited(tx, call, slug, 'tenant.delete', { type: 'tenant', id: slug }, { abandoned, keptAtSources })
   })
   await destroyTenantKeys(platform.pool, slug)
   platform.served.drop(slug)
+}
+
+/** All that the registry has of it but its audit log and its keys. */
+export async function forgetTenant(tx: Transaction, slug: string): Promise<void> {
+  await lockForRemoval(tx, slug)
+  await dropTopics(tx, slug)
+  await deleteTenant(tx, slug)
 }
 
 /**
