@@ -124,17 +124,6 @@ function tooMany(what: string): SluiceError {
   })
 }
 
-/** Of files that lie there: those that are written now, are kept, or wait to be swept. */
-export async function exportedBytes(db: Queryable, tenant: string): Promise<number> {
-  const { bytes } = await one<{ readonly bytes: number }>(
-    db,
-    'counting bytes of exports',
-    'select coalesce(sum(bytes), 0)::bigint as bytes from exports where tenant = $1',
-    [tenant],
-  )
-  return bytes
-}
-
 export function findExport(db: Queryable, id: string): Promise<Export | null> {
   return maybeOne<Export>(db, 'reading the export', `select ${COLUMNS} from exports where id = $1`, [id])
 }

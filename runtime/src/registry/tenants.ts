@@ -68,6 +68,26 @@ export function findTenant(db: Queryable, slug: string): Promise<Tenant | null> 
   return maybeOne<Tenant>(db, 'reading the tenant', `select ${COLUMNS} from tenants where slug = $1`, [slug])
 }
 
+/**
+ * What the tenant has in its lake, and of exports: files that lie there, those that are written now, are kept, or wait to be
+ * swept. Null where there is no such tenant.
+ * @param catalog what the tenant's tables of the lake are kept under
+ */
+export function storageOf(
+  db: Queryable,
+  slug: string,
+  catalog: string,
+): Promise<{ readonly tier: Tier; readonly bytes: number } | null> {
+  return maybeOne(
+    db,
+    'counting what is stored',
+    `select tier, ((select coalesce(sum(stored_bytes), 0) from lake_storage where catalog_name = $2)
+       + (select coalesce(sum(bytes), 0) from exports where tenant = $1))::bigint as bytes
+     from tenants where slug = $1`,
+    [slug, catalog],
+  )
+}
+
 /** Which of these are served now. */
 export async function servedTenants(db: Queryable, slugs: readonly string[]): Promise<ReadonlySet<string>> {
   const statement = "select slug from tenants where slug = any($1) and status = 'active'"

@@ -6,14 +6,12 @@ import { inTransaction } from '../../database/pools.ts'
 import { busTenant } from '../../events/bus-tenant.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
-import { lakeBytes } from '../../lake/registry-catalog.ts'
 import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
 import { afterWriters } from '../../materializer/product-lock.ts'
 import { dropTenantCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { faultOf } from '../../plugins/store-probes.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import { endpointsLeaving } from '../../registry/endpoint-states.ts'
-import { exportedBytes } from '../../registry/exports.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { deployedProducts } from '../../registry/products.ts'
 import {
@@ -31,6 +29,7 @@ import {
   findTenant,
   listTenants,
   setTenantStatus,
+  storageOf,
   type Tenant,
   type TenantUsage,
   tenantUsage,
@@ -256,7 +255,8 @@ export async function tenantPage(platform: TenantsDeps, request: PageRequest): P
 
 async function withUsage(platform: TenantsDeps, tenant: Tenant): Promise<TenantDetail> {
   const { slug } = tenant
-  const storageBytes = tenant.status === 'active' ? await storedBytes(platform, slug) : 0
+  const stored = tenant.status === 'active' ? await storageOf(platform.pool, slug, catalogName(slug)) : null
+  const storageBytes = stored?.bytes ?? 0
   return { tenant, usage: { ...(await tenantUsage(platform.pool, slug)), storageBytes } }
 }
 
@@ -322,18 +322,12 @@ export async function removeTenant(
  * fails, and nothing that is there is lost.
  */
 export async function checkStorage(platform: TenantsDeps, slug: string): Promise<StorageRoom> {
-  const tenant = await findTenant(platform.pool, slug)
-  if (!tenant) throw notFound('tenant')
-  const limit = TIER_LIMITS[tenant.tier].storageBytes
-  const used = await storedBytes(platform, slug)
-  const exceeded = () => storageExceeded(tenant.tier, limit)
-  if (used >= limit) throw exceeded()
-  return { bytes: limit - used, exceeded }
-}
-
-/** Of its lake, and of its exports. */
-async function storedBytes({ pool }: TenantsDeps, slug: string): Promise<number> {
-  return (await lakeBytes(pool, slug)) + (await exportedBytes(pool, slug))
+  const stored = await storageOf(platform.pool, slug, catalogName(slug))
+  if (stored === null) throw notFound('tenant')
+  const limit = TIER_LIMITS[stored.tier].storageBytes
+  const exceeded = () => storageExceeded(stored.tier, limit)
+  if (stored.bytes >= limit) throw exceeded()
+  return { bytes: limit - stored.bytes, exceeded }
 }
 
 /** How much is in use is for who may read it all. */
