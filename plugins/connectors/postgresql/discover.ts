@@ -2,7 +2,7 @@ import type { DiscoveredTable, DiscoverPage } from '@sluice/sdk'
 import { parsePosition } from '../server/request.ts'
 import { sourceFailure } from './failure.ts'
 import { listRelations, type Relation, type RelationColumn } from './relation.ts'
-import { openSession, type Way } from './session.ts'
+import { inKeptSession, type Way } from './session.ts'
 
 const MAX_PAGE = 1000
 
@@ -15,14 +15,11 @@ export async function discoverTables(
   const limit = Math.min(Math.max(1, Math.trunc(page.limit)), MAX_PAGE)
   const after = page.after === null ? null : parsePosition(page.after)
   try {
-    const session = await openSession(way, signal)
-    try {
+    return await inKeptSession(way, signal, async (session) => {
       await session.begin()
       const found = await listRelations(session, { schemas: way.source.schemas, after, limit: limit + 1 })
       return toPage(found, limit)
-    } finally {
-      await session.close()
-    }
+    })
   } catch (error) {
     throw sourceFailure(error, `the catalog of database ${JSON.stringify(way.source.database)}`, signal)
   }

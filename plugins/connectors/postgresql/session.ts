@@ -1,4 +1,7 @@
-/** One login for one call: opened, used for one read-only transaction, closed. Nothing outlives it at the source. */
+/**
+ * One login: opened, used for one read-only transaction, closed. Calls that read no rows hand it on instead (`KeptSession`).
+ * Nothing outlives it at the source.
+ */
 import type { Socket } from 'node:net'
 import type { ConnectorHost } from '@sluice/sdk'
 import { Client, type QueryResultRow } from 'pg'
@@ -6,6 +9,7 @@ import { orAbort, within } from '../server/deadline.ts'
 import { PasswordWithheld } from '../server/failure.ts'
 import { type Line, openTcp } from '../server/line.ts'
 import { CopyOut } from './copy-out.ts'
+import type { KeptSession } from './kept-session.ts'
 import { protect } from './line.ts'
 import type { LogStream } from './log/stream.ts'
 import type { Moment } from './moment.ts'
@@ -29,6 +33,8 @@ export interface Way {
   readonly host: ConnectorHost
   /** The sessions that are open, for whoever has to close them all. */
   readonly sessions: Set<Session>
+  /** The one that a former call has left to the next. */
+  readonly kept: KeptSession
   /** Of all reads; null: each has its own. */
   readonly moment: Moment | null
 }
@@ -40,10 +46,29 @@ export interface SessionUse {
 }
 
 export async function openSession(way: Way, signal: AbortSignal, use: SessionUse = {}): Promise<Session> {
+  const kept = use.replication === undefined ? way.kept.take(signal) : null
+  if (kept !== null) return kept
   return within(way.host.clock, signal, way.source.connectTimeoutMs, async (hurry) => {
     const line = await openLine(way, hurry)
     return login(way, line, signal, hurry, use)
   })
+}
+
+/** A call whose session the next call may go on with; where it fails, its session ends with it. */
+export async function inKeptSession<T>(
+  way: Way,
+  signal: AbortSignal,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
+  const session = await openSession(way, signal)
+  try {
+    const result = await work(session)
+    await way.kept.giveBack(session)
+    return result
+  } catch (error) {
+    await session.close()
+    throw error
+  }
 }
 
 /** Resolves, connects and protects; the three steps that check() reports one by one. */
@@ -122,7 +147,7 @@ export class Session {
   readonly #way: Way
   readonly #line: Line
   readonly #client: Client
-  readonly #signal: AbortSignal
+  #signal: AbortSignal
   #copy: { readonly running: boolean } | null = null
   #busy = 0
   readonly #onAbort = () => void this.close()
@@ -134,6 +159,36 @@ export class Session {
     this.#client = client
     this.#signal = signal
     way.sessions.add(this)
+    this.#listen(signal)
+  }
+
+  /** Whether the session lives, and is now another call's: `signal` ends it from here on. */
+  goOnFor(signal: AbortSignal): boolean {
+    if (this.#closing !== null) return false
+    if (this.#line.socket.destroyed) {
+      void this.close()
+      return false
+    }
+    this.#listen(signal)
+    return true
+  }
+
+  /** Leaves nothing of its call: no transaction, lock or setting. False where it cannot be used again. */
+  async clear(): Promise<boolean> {
+    if (this.#closing !== null || this.#copy !== null) return false
+    try {
+      await this.run('ROLLBACK')
+      await this.run('DISCARD ALL')
+    } catch {
+      // What the call has brought is whole; the next one logs in.
+      return false
+    }
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    return this.#closing === null
+  }
+
+  #listen(signal: AbortSignal): void {
+    this.#signal = signal
     signal.addEventListener('abort', this.#onAbort, { once: true })
     if (signal.aborted) this.#onAbort()
   }
@@ -182,6 +237,16 @@ export class Session {
     this.#signal.throwIfAborted()
     this.#copy = stream
     return this.#client.query(stream)
+  }
+
+  /** Ends the session when the log is no longer read: the server lets go of its slot, and need not be told to by another line. */
+  async endLog(stream: LogStream): Promise<void> {
+    try {
+      await within(this.#way.host.clock, NEVER, CANCEL_TIMEOUT_MS, (hurry) => orAbort(hurry, stream.leave()))
+    } catch {
+      // It does not listen now: what it does is cancelled.
+    }
+    await this.close()
   }
 
   /** May be called at any time and more than once; a statement that still runs is cancelled at the server. */

@@ -26,7 +26,7 @@ import {
   sweepRetired,
 } from './partitions.ts'
 import type { WantedTable } from './provisioning.ts'
-import { type Client, type Sessions, setTenant } from './sessions.ts'
+import { begin, type Client, type Sessions } from './sessions.ts'
 import { shapeHash } from './table-shape.ts'
 
 export interface Counts {
@@ -216,9 +216,7 @@ async function merge(write: Write): Promise<Receipt> {
     'writer',
     write.doing,
     async (client): Promise<Receipt> => {
-      await client.query('begin')
-      await client.query(WRITER_TIMEOUTS)
-      await setTenant(client, wanted.key.tenant)
+      await begin(client, wanted.key.tenant, '', `${WRITER_TIMEOUTS};`)
       await steps.stage(client)
       await host.faultPoint(`${wanted.key.endpoint}.after-stage`)
       if (steps.prepare) await prepare(write, client)

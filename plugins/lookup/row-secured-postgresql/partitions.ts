@@ -14,7 +14,7 @@ import {
 import { sqlState } from './driver-errors.ts'
 import { qualified, quoteIdentifier, quoteLiteral } from './identifiers.ts'
 import { grantSchema, grantTable, isGranted, runAll, tenantCheck, wallStatements } from './row-security.ts'
-import { type Client, type Roles, type Sessions, setTenant } from './sessions.ts'
+import { begin, type Client, type Roles, type Sessions } from './sessions.ts'
 import { columnDefinitions, indexStatements, shapeHash, type TableShape } from './table-shape.ts'
 import { watchTruncations } from './truncations.ts'
 
@@ -46,9 +46,7 @@ async function markOf(client: Client, schema: string, table: string): Promise<st
 }
 
 export async function beginDefinitions(client: Client, tenant: string): Promise<void> {
-  await client.query('begin')
-  await client.query(`set local lock_timeout = '${DEFINITION_LOCK_TIMEOUT}'`)
-  await setTenant(client, tenant)
+  await begin(client, tenant, '', `set local lock_timeout = '${DEFINITION_LOCK_TIMEOUT}';`)
 }
 
 /** The parent for tables of that shape, made where it is missing; its name within the schema. */

@@ -121,8 +121,7 @@ export class Sessions {
       role,
       doing,
       async (client) => {
-        await client.query(role === 'reader' ? 'begin isolation level repeatable read read only' : 'begin')
-        await setTenant(client, tenant)
+        await begin(client, tenant, role === 'reader' ? 'isolation level repeatable read read only' : '')
         const result = await run(client)
         await client.query('commit')
         return result
@@ -178,9 +177,12 @@ export class Sessions {
   }
 }
 
-/** The setting that every policy reads, for this transaction only. */
-export async function setTenant(client: Client, tenant: string): Promise<void> {
-  await client.query(`select set_config('app.tenant_id', $1, true)`, [tenant])
+/**
+ * Begins a transaction with the setting that every policy reads, for this transaction only, in one round trip. `settings`:
+ * statements of the transaction's own, which take no value.
+ */
+export async function begin(client: Client, tenant: string, mode = '', settings = ''): Promise<void> {
+  await client.query(`begin ${mode}; ${settings} set local app.tenant_id = ${client.escapeLiteral(tenant)}`)
 }
 
 function ignore(): void {}

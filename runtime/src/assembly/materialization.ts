@@ -14,7 +14,7 @@ import { learnedBefore } from '../materializer/learned.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
 import type { Platform } from '../operations/platform.ts'
-import { openSightOf, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
+import { type KeptQuality, openSightOf, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
 import { noteExpectations } from '../operations/runs/expectation-incidents.ts'
 import { expectingInputs } from '../operations/served/expecting-inputs.ts'
 import { upstreamAccess } from '../operations/served/upstream-access.ts'
@@ -76,7 +76,7 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
     upstreamOf: (product, version, input) => upstreamAccess(platform, product, version, input),
     checkStorage: (tenant) => checkStorage(platform, tenant),
     openChecks: async (product, version, checks) => {
-      const sight = await openSightOf(pool, product, version, rules)
+      const sight = await openSightOf(pool, product, version, checks, rules)
       return checks.filter((check) => seesCheck(sight, check))
     },
     expectingInputs: (product) => expectingInputs(platform, product),
@@ -101,7 +101,8 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
     async announce(tx, product, materialization) {
       // Events go to all who listen to the tenant's, and a preview is for its developers.
       if (product.previewOf !== null) return
-      const sight = await openSightOf(tx, product, materialization.version, rules)
+      const { checks = [] } = (materialization.quality ?? {}) as Partial<KeptQuality>
+      const sight = await openSightOf(tx, product, materialization.version, checks, rules)
       const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)
       const { rows, quarantined } = counts
       const data = { product: product.name, namespace: product.domain, version, epoch, rows, quarantined }

@@ -15,8 +15,7 @@ import {
   type TableRequirement,
   type TableUpdate,
 } from '@sluice/iceberg'
-import { lakeBytes } from '../lake/registry-catalog.ts'
-import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
+import { lakeBytes, type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import { filesIn } from './folders.ts'
 import { Sandbox } from './sandbox.ts'
 

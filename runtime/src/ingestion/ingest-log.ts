@@ -189,10 +189,12 @@ async function readOnce(reading: Reading): Promise<boolean> {
   const backfilled = asked
     .map(({ tableName }) => tableName)
     .filter((name) => wanted.some(({ table }) => table.name === name))
-  await inOwnTransaction(reading, async (tx) => {
-    await beginBackfills(tx, run.connection.id, backfilled)
-    await forgetStreams(tx, run.connection.id, backfilled)
-  })
+  if (backfilled.length > 0) {
+    await inOwnTransaction(reading, async (tx) => {
+      await beginBackfills(tx, run.connection.id, backfilled)
+      await forgetStreams(tx, run.connection.id, backfilled)
+    })
+  }
   const { incarnations = [] } = prepared
   const read = new Map((await captureStreams(deps.pool, run.connection.id)).map((one) => [one.tableName, one]))
   const since = anew ? incarnations : reading.before

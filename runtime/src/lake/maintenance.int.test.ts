@@ -7,9 +7,9 @@ import { Lake, type TableRef, tablePath } from '@sluice/iceberg'
 import { commitStep, publish, readScan, stageStep } from '@sluice/iceberg/testing'
 import type { TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
-import { lakeBytes, registryCatalog } from './registry-catalog.ts'
+import { registryCatalog } from './registry-catalog.ts'
 import { TENANT_LAYOUT } from './tenant-layout.ts'
-import { type RegistryLake, startRegistryLake } from './testing.ts'
+import { lakeBytes, type RegistryLake, startRegistryLake } from './testing.ts'
 
 let lake: RegistryLake
 

@@ -180,23 +180,6 @@ async function setStorage(db: Queryable, ref: TableRef, location: string, bytes:
   return (rowCount ?? 0) > 0
 }
 
-/** Bytes that the tenant's tables take, all snapshots together: exact after a cleaning. */
-export async function lakeBytes(db: Queryable, tenant: string): Promise<number> {
-  return (await lakeBytesOf(db, [tenant])).get(tenant) ?? 0
-}
-
-/** Of each, by its slug. */
-export async function lakeBytesOf(db: Queryable, tenants: readonly string[]): Promise<ReadonlyMap<string, number>> {
-  const { rows } = await run<{ catalog: string; bytes: string }>(
-    db,
-    `select catalog_name as catalog, sum(stored_bytes)::text as bytes from lake_storage
-     where catalog_name = any($1) group by catalog_name`,
-    [tenants.map(catalogName)],
-  )
-  const bytes = new Map(rows.map((row) => [row.catalog, Number(row.bytes)]))
-  return new Map(tenants.map((tenant) => [tenant, bytes.get(catalogName(tenant)) ?? 0]))
-}
-
 /** By the database's clock. */
 async function leaseWrite(db: Queryable, ref: TableRef, writeId: string, leaseMs: number): Promise<void> {
   await run(

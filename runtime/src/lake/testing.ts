@@ -6,6 +6,7 @@ import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import { LAKE_MIGRATIONS } from './migrations.ts'
 import { registryCatalog } from './registry-catalog.ts'
+import { catalogName } from './tenant-layout.ts'
 
 export interface RegistryLake extends TestLake {
   readonly pool: pg.Pool
@@ -26,4 +27,13 @@ export async function startRegistryLake(others: readonly MigrationList[] = []): 
       await database.drop()
     },
   }
+}
+
+/** Bytes that the tenant's tables take, all snapshots together: exact after a cleaning. */
+export async function lakeBytes(pool: pg.Pool, tenant: string): Promise<number> {
+  const { rows } = await pool.query<{ bytes: string }>(
+    'select coalesce(sum(stored_bytes), 0)::text as bytes from lake_storage where catalog_name = $1',
+    [catalogName(tenant)],
+  )
+  return Number(rows[0]?.bytes)
 }

@@ -148,15 +148,17 @@ async function commitNewEpoch(
   const deployed = await deployedVersion(product, current, deps)
   const awaited = await awaitedOf(product, deployed.version, deps)
   if (request.erased) requireTellable(product, deployed.manifests, request.erased.key)
-  const room = await deps.checkStorage(product.tenant)
-  const inputs = await readInputs(product, deployed.manifests, signal, {
-    pool: deps.pool,
-    lake: deps.lake,
-    judgedColumns: deployed.judgedColumns,
-    heldShapes: deployed.heldShapes,
-    upstreamOf: (input) => deps.upstreamOf(product, deployed.version, input),
-  })
-  const keys = await keysFor(product.tenant, deployed.variants, deps)
+  const [room, inputs, keys] = await Promise.all([
+    deps.checkStorage(product.tenant),
+    readInputs(product, deployed.manifests, signal, {
+      pool: deps.pool,
+      lake: deps.lake,
+      judgedColumns: deployed.judgedColumns,
+      heldShapes: deployed.heldShapes,
+      upstreamOf: (input) => deps.upstreamOf(product, deployed.version, input),
+    }),
+    keysFor(product.tenant, deployed.variants, deps),
+  ])
   if (request.ifChanged === true) {
     const newest = await latestEpoch(deps.pool, product.id)
     const isSame =

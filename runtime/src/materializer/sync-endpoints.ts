@@ -10,7 +10,7 @@ import {
   type EndpointState,
   endpointApplied,
   endpointFailed,
-  endpointPending,
+  endpointsPending,
   endpointStates,
   forgetEndpoint,
   isToBeDropped,
@@ -42,12 +42,13 @@ export async function catchUp(product: Product, signal: AbortSignal, deps: SyncE
 
 /** Every store of the version has the new epoch to come. */
 export async function expectStores(tx: pg.PoolClient, product: Product, deployed: Deployed): Promise<void> {
-  for (const { type, config } of deployed.manifests.serving.endpoints) {
-    for (const plan of deployed.variants) {
-      if (!servesVariant(type, config, plan, deployed.manifests.output)) continue
-      await endpointPending(tx, { productId: product.id, endpoint: type, variant: plan.variant })
-    }
-  }
+  const { serving, output } = deployed.manifests
+  const copies = serving.endpoints.flatMap(({ type, config }) =>
+    deployed.variants
+      .filter((plan) => servesVariant(type, config, plan, output))
+      .map(({ variant }) => ({ endpoint: type, variant })),
+  )
+  await endpointsPending(tx, product.id, copies)
 }
 
 /** What a store answers whose tables are not those that it has written down, although it was provisioned right before. */

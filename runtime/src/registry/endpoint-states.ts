@@ -81,15 +81,26 @@ export async function endpointPending(
   key: EndpointKey,
   options: { readonly rebuild?: boolean } = {},
 ): Promise<void> {
+  await endpointsPending(db, key.productId, [key], options)
+}
+
+/** The same, of several copies of a product: each is named once. */
+export async function endpointsPending(
+  db: Queryable,
+  productId: string,
+  copies: readonly Pick<EndpointKey, 'endpoint' | 'variant'>[],
+  options: { readonly rebuild?: boolean } = {},
+): Promise<void> {
+  if (copies.length === 0) return
   await change(
     db,
     'recording what a store has',
     `insert into endpoint_states as s (product_id, endpoint, variant, state, next_retry_at)
-     values ($1, $2, $3, 'pending', clock_timestamp())
+     select $1, c.endpoint, c.variant, 'pending', clock_timestamp() from unnest($2::text[], $3::text[]) as c(endpoint, variant)
      on conflict (product_id, endpoint, variant) do update
        set state = 'pending', error = null, attempts = 0, next_retry_at = clock_timestamp(), updated_at = now(),
          applied_epoch = case when $4 then null else s.applied_epoch end`,
-    [key.productId, key.endpoint, key.variant, options.rebuild ?? false],
+    [productId, copies.map(({ endpoint }) => endpoint), copies.map(({ variant }) => variant), options.rebuild ?? false],
   )
 }
 

@@ -124,22 +124,6 @@ function tooMany(what: string): SluiceError {
   })
 }
 
-/** Of files that lie there: those that are written now, are kept, or wait to be swept. */
-export async function exportedBytes(db: Queryable, tenant: string): Promise<number> {
-  return (await exportedBytesOf(db, [tenant])).get(tenant) ?? 0
-}
-
-/** Of each tenant that has any, by its slug. */
-export async function exportedBytesOf(db: Queryable, tenants: readonly string[]): Promise<ReadonlyMap<string, number>> {
-  const found = await many<{ readonly tenant: string; readonly bytes: number }>(
-    db,
-    'counting bytes of exports',
-    'select tenant, coalesce(sum(bytes), 0)::bigint as bytes from exports where tenant = any($1) group by tenant',
-    [tenants],
-  )
-  return new Map(found.map(({ tenant, bytes }) => [tenant, bytes]))
-}
-
 export function findExport(db: Queryable, id: string): Promise<Export | null> {
   return maybeOne<Export>(db, 'reading the export', `select ${COLUMNS} from exports where id = $1`, [id])
 }

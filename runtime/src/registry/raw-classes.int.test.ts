@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { inTransaction } from '../database/pools.ts'
 import { deleteConnection } from './connections.ts'
-import { createProduct, deleteProduct } from './products.ts'
-import { endKeptClasses, keepLostClasses, rawClasses, saveRawClasses } from './raw-classes.ts'
+import { createProduct, deleteProduct, updateProduct } from './products.ts'
+import { endKeptClasses, keepLostClasses, productColumn, rawClasses, saveRawClasses } from './raw-classes.ts'
 import { ANN, startTestRegistry } from './testing.ts'
+import { saveVersion } from './versions.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
@@ -71,5 +72,32 @@ test('what a product gives no more is kept, but where the owner of the source to
     assert.deepEqual(await gives(), all.slice(1))
     await deleteConnection(tx, tenant, id)
     assert.deepEqual(await gives(), [])
+  })
+})
+
+test('who asks about some raw columns is told of each what all of them together say', async () => {
+  const tenant = await registry.tenant()
+  const { name } = await registry.connection(tenant)
+  await inTransaction(pool, async (tx) => {
+    const columns = ['ssn', 'email', 'phone'].map((column) => JSON.stringify([name, 'public.people', column]))
+    for (const product of ['people', 'staff']) {
+      const of = { tenant, domain: 'crm', name: product, archetype: 'aggregate', createdBy: ANN } as const
+      const { id: productId } = await createProduct(tx, of)
+      const output = columns.map((_, at) => ({ name: `own_${at}`, classification: ['pii.email', 'internal'][at % 2] }))
+      const normalised = { inputs: [], output: { columns: output } }
+      await saveVersion(tx, { productId, version: '1.0.0', manifests: {}, normalised, digest: 'd', deployedBy: ANN })
+      await updateProduct(tx, tenant, productId, { status: 'deployed', currentVersion: '1.0.0' })
+      await saveRawClasses(tx, { id: productId, tenant }, new Map(columns.map((column) => [column, ['pii.email']])))
+      columns.push(...output.map((column) => productColumn(`crm.${product}`, column.name)))
+    }
+    const all = await rawClasses(tx, tenant)
+    assert.equal(all.size, columns.length)
+    for (let chosen = 0; chosen < 2 ** columns.length; chosen += 37) {
+      const only = columns.filter((_, at) => (chosen >> at) % 2 === 1)
+      const told = await rawClasses(tx, tenant, only)
+      for (const column of only) assert.deepEqual(told.get(column), all.get(column))
+    }
+    const [first] = columns as [string]
+    assert.deepEqual([...(await rawClasses(tx, tenant, [first])).keys()], [first])
   })
 })

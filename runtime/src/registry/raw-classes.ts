@@ -77,24 +77,32 @@ export async function saveRawClasses(
 /**
  * By raw column, all that the tenant's products in service say of it, and what is kept of others; of columns of products that
  * others may be made of, what they are and what has raised them. Complete: what was left out would be shown.
+ * @param only the raw columns that are asked about, where it is not all: others may be told of, too
  */
-export async function rawClasses(db: Queryable, tenant: string): Promise<Classes> {
-  return byColumn([...(await sourceClasses(db, tenant)), ...(await productClasses(db, tenant))])
+export async function rawClasses(db: Queryable, tenant: string, only?: readonly string[]): Promise<Classes> {
+  return byColumn([...(await sourceClasses(db, tenant, only)), ...(await productClasses(db, tenant, only))])
 }
 
-async function productClasses(db: Queryable, tenant: string): Promise<readonly ClassRow[]> {
+async function productClasses(
+  db: Queryable,
+  tenant: string,
+  only: readonly string[] | undefined,
+): Promise<readonly ClassRow[]> {
+  const products = only && [...new Set(only.flatMap(productOfColumn))]
+  if (products?.length === 0) return []
   const rows = await many<ProductColumn>(
     db,
     'reading classes',
     `with live as (
        select p.id, p.domain || '.' || p.name as product, v.digest, v.normalised
        from products p join product_versions v on v.product_id = p.id and v.version = p.current_version
-       where p.tenant = $1 and p.status <> 'retired')
+       where p.tenant = $1 and p.status <> 'retired' and ($2::text[] is null or (p.domain, p.name) in (
+         select split_part(asked, '.', 1), split_part(asked, '.', 2) from unnest($2::text[]) asked)))
      select product, item ->> 'name' as "column", item ->> 'classification' as class
      from live, jsonb_array_elements(normalised #> '{output,columns}') item where item ->> 'classification' <> 'public'
      union select live.product, r.column_name, r.class
      from live join raised_columns r on r.product_id = live.id and r.digest = live.digest where r.blocks`,
-    [tenant],
+    [tenant, products ?? null],
   )
   return rows.map(({ product, column, class: name }) => ({ rawColumn: productColumn(product, column), class: name }))
 }
@@ -110,13 +118,25 @@ export function productColumn(product: string, column: string): string {
   return JSON.stringify([PRODUCTS, product, column.toLowerCase()])
 }
 
-async function sourceClasses(db: Queryable, tenant: string): Promise<readonly ClassRow[]> {
+/** The product that a raw column is of, as `productColumn` names it; none: it is of a source. */
+function productOfColumn(rawColumn: string): readonly string[] {
+  const [connection, product] = JSON.parse(rawColumn) as readonly string[]
+  return connection === PRODUCTS && product !== undefined ? [product] : []
+}
+
+async function sourceClasses(
+  db: Queryable,
+  tenant: string,
+  only: readonly string[] | undefined,
+): Promise<readonly ClassRow[]> {
   return many<ClassRow>(
     db,
     'reading classes',
-    `select raw_column as "rawColumn", class from raw_column_classes where tenant = $1 and class <> 'public'
-     union select raw_column, class from kept_raw_classes where tenant = $1`,
-    [tenant],
+    `select raw_column as "rawColumn", class from raw_column_classes
+       where tenant = $1 and class <> 'public' and ($2::text[] is null or raw_column = any ($2))
+     union select raw_column, class from kept_raw_classes
+       where tenant = $1 and ($2::text[] is null or raw_column = any ($2))`,
+    [tenant, only ?? null],
   )
 }
 

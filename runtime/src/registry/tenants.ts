@@ -68,6 +68,32 @@ export function findTenant(db: Queryable, slug: string): Promise<Tenant | null> 
   return maybeOne<Tenant>(db, 'reading the tenant', `select ${COLUMNS} from tenants where slug = $1`, [slug])
 }
 
+interface Stored {
+  readonly tier: Tier
+  readonly bytes: number
+}
+
+/**
+ * What tenants have in their lakes, and of exports: files that lie there, those that are written now, are kept, or wait to be
+ * swept. By slug, of those that there are.
+ * @param catalogs what each one's tables of the lake are kept under
+ */
+export async function storagesOf(
+  db: Queryable,
+  slugs: readonly string[],
+  catalogs: readonly string[],
+): Promise<ReadonlyMap<string, Stored>> {
+  const found = await many<Stored & { readonly slug: string }>(
+    db,
+    'counting what is stored',
+    `select slug, tier, ((select coalesce(sum(stored_bytes), 0) from lake_storage where catalog_name = asked.catalog)
+       + (select coalesce(sum(bytes), 0) from exports where tenant = slug))::bigint as bytes
+     from unnest($1::text[], $2::text[]) as asked (tenant_slug, catalog) join tenants on slug = tenant_slug`,
+    [slugs, catalogs],
+  )
+  return new Map(found.map(({ slug, ...stored }) => [slug, stored]))
+}
+
 /** Which of these are served now. */
 export async function servedTenants(db: Queryable, slugs: readonly string[]): Promise<ReadonlySet<string>> {
   const statement = "select slug from tenants where slug = any($1) and status = 'active'"

@@ -44,7 +44,9 @@ export async function awaitChanges(way: Way, request: AwaitRequest): Promise<Cha
         stream.ping()
       }),
     )
-    return await arrival(stream, { after: after.lsn, position, isOver: () => isOver, signal: request.signal })
+    const news = await arrival(stream, { after: after.lsn, position, isOver: () => isOver, signal: request.signal })
+    await reader.endLog(stream)
+    return news
   } catch (error) {
     throw error instanceof Interrupted ? error.cause : logFailure(error, request.signal)
   } finally {

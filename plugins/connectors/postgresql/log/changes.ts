@@ -71,6 +71,9 @@ export async function* readLog(way: Way, request: LogRequest): AsyncGenerator<Ch
       position,
       signal: request.signal,
     })
+    await reader.endLog(stream)
+    await way.kept.giveBack(session)
+    sessions.length = 0
   } catch (error) {
     throw error instanceof Interrupted ? error.cause : logFailure(error, request.signal)
   } finally {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { ChangeEvent, ChangePosition, ChangeSource, ChangeStream, Connector } from '@sluice/sdk'
-import { parseCsv } from '../source-host.ts'
+import { createConnector } from '../connector.ts'
+import { IDLE_MS } from '../kept-session.ts'
+import { parseSettings } from '../settings.ts'
+import { parseCsv, sourceHost } from '../source-host.ts'
 import type { SourceCluster } from '../source-server.ts'
 import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables, take as takeFrom } from './log-world.fixture.ts'
 
@@ -398,4 +401,42 @@ test('who waits hears of a change, of nothing else, and where the log has moved 
   ended.abort()
   await assert.rejects(Promise.resolve(left))
   await log.release({ capture: 'waiting', signal })
+})
+
+test('calls one after the other go on with one session, and nothing of a call is left in it', async () => {
+  const host = sourceHost()
+  // However slow the machine is, no session is idle for too long.
+  const every: typeof host.clock.every = (ms, run) => (ms === IDLE_MS ? () => undefined : host.clock.every(ms, run))
+  const own = createConnector(parseSettings(source.settings), { ...host, clock: { ...host.clock, every } })
+  const { changes } = own
+  assert.ok(changes)
+  const [capture, streams] = ['one_session', [stream('item', 'id')]]
+  const sessions = async () => {
+    const rows = await source.sql(`SELECT pid FROM pg_stat_activity WHERE application_name = 'sluice connector'`)
+    return rows.map(({ pid }) => Number(pid))
+  }
+  const others = await sessions()
+  const ours = async () => (await sessions()).filter((pid) => !others.includes(pid))
+  try {
+    const { position } = await changes.prepare({ capture, streams, signal })
+    const [first] = await ours()
+    assert.ok(first)
+    const calls = [
+      () => own.discover({ after: null, limit: 10 }, signal),
+      () => changes.health({ capture, saved: position, signal }),
+      () => changes.prepare({ capture, streams, signal }),
+      () => takeFrom(changes, capture, position, streams),
+      () => changes.ack({ capture, position, signal }),
+    ]
+    for (const call of calls) {
+      await call()
+      assert.deepEqual(await ours(), [first])
+      const locks: string = `SELECT FROM pg_locks WHERE pid = ${first} AND locktype IN ('advisory', 'relation', 'transactionid')`
+      assert.deepEqual(await source.sql(locks), [])
+    }
+    await changes.release({ capture, signal })
+  } finally {
+    await own.close()
+  }
+  assert.deepEqual(await ours(), [], 'a connector that is closed leaves no session')
 })

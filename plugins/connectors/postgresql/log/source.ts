@@ -1,7 +1,7 @@
 /** PostgreSQL's log as a source of changes: see `ChangeSource`. */
 import type { ChangeHealth, ChangePosition, ChangeSource } from '@sluice/sdk'
 import { sourceFailure } from '../failure.ts'
-import { openSession, type Session, type Way } from '../session.ts'
+import { inKeptSession, type Session, type Way } from '../session.ts'
 import { awaitChanges } from './await-changes.ts'
 import { readLog } from './changes.ts'
 import { lsnText, placeOf } from './position.ts'
@@ -24,17 +24,15 @@ export function changeSource(way: Way, untilClosed: (signal: AbortSignal) => Abo
 }
 
 async function inSession<T>(way: Way, signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T> {
-  let session: Session | null = null
   try {
-    session = await openSession(way, signal)
-    await session.run(
-      "SET search_path = pg_catalog; SET default_transaction_read_only = off; SET statement_timeout = '120s'",
-    )
-    return await work(session)
+    return await inKeptSession(way, signal, async (session) => {
+      await session.run(
+        "SET search_path = pg_catalog; SET default_transaction_read_only = off; SET statement_timeout = '120s'",
+      )
+      return work(session)
+    })
   } catch (error) {
     throw sourceFailure(error, 'the log of changes', signal)
-  } finally {
-    await session?.close()
   }
 }
 

@@ -9,6 +9,7 @@ export type LogItem =
   | { readonly kind: 'data'; readonly body: Buffer }
   | { readonly kind: 'alive'; readonly end: bigint }
 
+const COPY_DONE = Buffer.from([0x63, 0, 0, 0, 4])
 const SKIPPED = new Set(['W', 'N', 'S', 'A'].map((type) => type.charCodeAt(0)))
 /** A row of the log is held whole; one that is larger would not pass the later stages either. */
 const MAX_MESSAGE_BYTES = 64 << 20
@@ -22,6 +23,7 @@ export class LogStream extends Receiver<LogItem> {
   #needed = HEADER_BYTES
   /** Whether anything has come since that was asked last. */
   #hasNews = true
+  #left: ((isOver: boolean) => void) | null = null
 
   constructor(sql: string) {
     super(sql, bytesOf)
@@ -29,6 +31,8 @@ export class LogStream extends Receiver<LogItem> {
 
   /** Says that we live, and asks where the server stands; confirms nothing. */
   ping(): void {
+    // After its end nothing may be said.
+    if (this.#left !== null) return
     const message = Buffer.alloc(HEADER_BYTES + 34)
     message[0] = COPY_DATA
     message.writeInt32BE(38, 1)
@@ -43,12 +47,25 @@ export class LogStream extends Receiver<LogItem> {
     this.#hasNews = !this.isListening
   }
 
+  /**
+   * Says that nothing more is wanted, and resolves when the server has let go of the slot; confirms nothing. False where it
+   * would not hear of it by that: what it has sent already waits to be taken.
+   */
+  leave(): Promise<boolean> {
+    if (!this.isListening) return Promise.resolve(!this.running)
+    this.send(COPY_DONE)
+    return new Promise((resolve) => {
+      this.#left = resolve
+    })
+  }
+
   override handleCommandComplete(): void {
     this.end({})
   }
 
   override handleReadyForQuery(): void {
     this.end({})
+    this.#left?.(true)
   }
 
   protected override checkEnd(): void {
@@ -95,6 +112,7 @@ export class LogStream extends Receiver<LogItem> {
   }
 
   #take(body: Buffer): void {
+    if (this.#left !== null) return
     if (body[0] === 0x77 && body.length > XLOG_HEADER_BYTES) {
       this.push({ kind: 'data', body: body.subarray(XLOG_HEADER_BYTES) })
     } else if (body[0] === 0x6b && body.length === ALIVE_BYTES) {

@@ -76,8 +76,14 @@ export function seesAside(sight: Sight, { checks }: Pick<KeptQuality, 'checks'>)
   return checks.filter(({ onError }) => onError === 'quarantine').every((check) => seesCheck(sight, check))
 }
 
-export async function hiddenRawColumns(db: Queryable, tenant: string, rules: MaskingRules): Promise<Sight['hidden']> {
-  const classes = await rawClasses(db, tenant)
+/** @param only the raw columns that are asked about; absent: all */
+export async function hiddenRawColumns(
+  db: Queryable,
+  tenant: string,
+  rules: MaskingRules,
+  only?: readonly string[],
+): Promise<Sight['hidden']> {
+  const classes = await rawClasses(db, tenant, only)
   return new Map(
     [...classes].flatMap(([column, names]) => {
       const hiding = names.filter((name) => isSensitive(name, rules))
@@ -86,26 +92,33 @@ export async function hiddenRawColumns(db: Queryable, tenant: string, rules: Mas
   )
 }
 
-/** What everybody may see of it, members without any grant included. */
-export async function openSight(
+/**
+ * Of all that is hidden in the tenant, what decides whether these checks are seen: a run asks for each epoch, and a tenant may
+ * have thousands of products that hide something else.
+ */
+export async function hiddenFromChecks(
   db: Queryable,
   tenant: string,
-  columns: readonly ClassifiedColumn[],
+  checks: readonly Pick<CheckResult, 'reads'>[],
   rules: MaskingRules,
-): Promise<Sight> {
-  return { columns, clear: new Set(), hidden: await hiddenRawColumns(db, tenant, rules), rules }
+): Promise<Sight['hidden']> {
+  if (checks.some(({ reads }) => reads == null)) return hiddenRawColumns(db, tenant, rules)
+  const only = [...new Set(checks.flatMap(({ reads }) => reads?.raw ?? []))]
+  return only.length === 0 ? new Map() : hiddenRawColumns(db, tenant, rules, only)
 }
 
-/** The same, of a version that was deployed: by the classes of today. */
+/** What everybody may see of these checks of a version that was deployed, members without any grant included: by the classes of today. */
 export async function openSightOf(
   db: Queryable,
   product: Pick<Product, 'id' | 'tenant'>,
   version: string,
+  checks: readonly Pick<CheckResult, 'reads'>[],
   rules: MaskingRules,
 ): Promise<Sight> {
   const made = await findVersion<ManifestSet>(db, product.id, version)
   const raised = (await blockingColumns(db, product.id)).get(made?.digest ?? '')
-  return openSight(db, product.tenant, withRaised(made?.normalised.output.columns ?? [], raised, rules), rules)
+  const columns = withRaised(made?.normalised.output.columns ?? [], raised, rules)
+  return { columns, clear: new Set(), hidden: await hiddenFromChecks(db, product.tenant, checks, rules), rules }
 }
 
 /**

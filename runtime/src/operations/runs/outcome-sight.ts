@@ -46,9 +46,11 @@ export function outcomeSight(platform: RunsDeps, call: TenantCall): OutcomeSight
   return {
     clearColumns: once((id) => clearColumns(platform, call, id)),
     async seesAside(runId, productId) {
+      const checked = await checkedIn(runId, productId)
+      // No check could put a row aside, so there is nothing to hide, whatever the tenant's other products hide.
+      if (checked?.kept.checks.every(({ onError }) => onError !== 'quarantine')) return true
       const sight = await granted(productId)
       if (seesEverything(sight)) return true
-      const checked = await checkedIn(runId, productId)
       return (checked !== undefined && seesAside(sight, checked.kept)) || (await readsInputs(productId))
     },
     async blockedText(runId, productId) {

@@ -6,14 +6,12 @@ import { inTransaction } from '../../database/pools.ts'
 import { busTenant } from '../../events/bus-tenant.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
-import { lakeBytes, lakeBytesOf } from '../../lake/registry-catalog.ts'
 import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
 import { afterWriters } from '../../materializer/product-lock.ts'
 import { dropTenantCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { faultOf } from '../../plugins/store-probes.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import { endpointsLeaving } from '../../registry/endpoint-states.ts'
-import { exportedBytes, exportedBytesOf } from '../../registry/exports.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { deployedProducts } from '../../registry/products.ts'
 import {
@@ -33,6 +31,7 @@ import {
   findTenant,
   listTenants,
   setTenantStatus,
+  storagesOf,
   type Tenant,
   type TenantUsage,
   tenantsUsage,
@@ -262,12 +261,10 @@ async function withUsage(platform: TenantsDeps, tenant: Tenant): Promise<TenantD
 /** By as many statements for a thousand of them as for one. */
 async function withUsages({ pool }: TenantsDeps, tenants: readonly Tenant[]): Promise<TenantDetail[]> {
   const slugs = tenants.map(({ slug }) => slug)
-  const active = tenants.filter(({ status }) => status === 'active').map(({ slug }) => slug)
   const usages = await tenantsUsage(pool, slugs)
-  const lake = await lakeBytesOf(pool, active)
-  const exported = await exportedBytesOf(pool, active)
+  const stored = await storagesOf(pool, slugs, slugs.map(catalogName))
   return tenants.map((tenant) => {
-    const storageBytes = (lake.get(tenant.slug) ?? 0) + (exported.get(tenant.slug) ?? 0)
+    const storageBytes = tenant.status === 'active' ? (stored.get(tenant.slug)?.bytes ?? 0) : 0
     return { tenant, usage: { ...(usages.get(tenant.slug) as TenantUsage), storageBytes } }
   })
 }
@@ -340,18 +337,12 @@ export async function forgetTenant(tx: Transaction, slug: string): Promise<void>
  * fails, and nothing that is there is lost.
  */
 export async function checkStorage(platform: TenantsDeps, slug: string): Promise<StorageRoom> {
-  const tenant = await findTenant(platform.pool, slug)
-  if (!tenant) throw notFound('tenant')
-  const limit = TIER_LIMITS[tenant.tier].storageBytes
-  const used = await storedBytes(platform, slug)
-  const exceeded = () => storageExceeded(tenant.tier, limit)
-  if (used >= limit) throw exceeded()
-  return { bytes: limit - used, exceeded }
-}
-
-/** Of its lake, and of its exports. */
-async function storedBytes({ pool }: TenantsDeps, slug: string): Promise<number> {
-  return (await lakeBytes(pool, slug)) + (await exportedBytes(pool, slug))
+  const stored = (await storagesOf(platform.pool, [slug], [catalogName(slug)])).get(slug)
+  if (stored === undefined) throw notFound('tenant')
+  const limit = TIER_LIMITS[stored.tier].storageBytes
+  const exceeded = () => storageExceeded(stored.tier, limit)
+  if (stored.bytes >= limit) throw exceeded()
+  return { bytes: limit - stored.bytes, exceeded }
 }
 
 /** How much is in use is for who may read it all. */

@@ -55,9 +55,10 @@ export async function toldRun(deps: ToldRunDeps, waiting: WaitingRun, signal: Ab
   const found = event === 'START' ? null : await madeBy(deps, waiting, event)
   const version = found?.version ?? waiting.version
   const kept = version === null ? null : await findVersion<ManifestSet>(pool, productId, version)
-  // Without the version nobody knows what its columns hide.
-  const sight = kept === null ? null : await openSightOf(pool, { id: productId, tenant }, kept.version, rules)
   const quality = (found?.quality ?? { checks: [] }) as KeptQuality
+  const of = { id: productId, tenant }
+  // Without the version nobody knows what its columns hide.
+  const sight = kept === null ? null : await openSightOf(pool, of, kept.version, quality.checks, rules)
   return {
     event,
     at: event === 'START' ? waiting.begunAt : (waiting.endedAt as Date),
