@@ -63,6 +63,15 @@ export class TrinoClient {
     }
   }
 
+  /** By no statement: those would push others out of what Trino remembers. Throws a plain Error. */
+  async ping(signal: AbortSignal): Promise<void> {
+    const url = `${this.#settings.url}/v1/info`
+    const { status, text } = await send({ ...(await this.#login()), method: 'GET', url, signal })
+    if (status !== 200 || (JSON.parse(text) as { starting?: boolean }).starting === true) {
+      throw new Error(`Trino is not ready: ${status}`)
+    }
+  }
+
   async *#answers({ sql, maxRows, timeoutMs, signal }: Statement, parse: Parse): AsyncGenerator<TrinoPage> {
     const deadline = AbortSignal.timeout(timeoutMs)
     const ended = signal === undefined ? deadline : AbortSignal.any([deadline, signal])

@@ -259,6 +259,9 @@ export function isVerdict(error: unknown, verdict: Verdict): boolean {
   return verdictOf(error) === verdict
 }
 
+/** The login is known, and may not do that. */
+export const isDenied = (error: unknown): boolean => codeOf(error) === 'AccessDenied'
+
 function objectError(verdict: Exclude<Verdict, 'again' | 'beyond'>, path: string, cause: unknown): SluiceError {
   const place = new Error(`object store path ${JSON.stringify(path)}`, { cause })
   switch (verdict) {
