@@ -10,7 +10,7 @@
 import type { PolicyProtocol, PolicyTable } from './compute-policy.ts'
 import type { Column, LogicalType } from './schema.ts'
 import type { TenantScope } from './scope.ts'
-import type { RunningService, ServicePlugin } from './service.ts'
+import type { ServicePlugin } from './service.ts'
 
 /** Opening says nothing to the engine yet: a runtime starts without it, and what needs it says so. */
 export interface ComputePlugin<Settings = unknown> extends ServicePlugin<'compute', Settings, Compute> {
@@ -141,7 +141,7 @@ export interface ComputeStatements {
   end(id: string, why: string, signal: AbortSignal): Promise<void>
 }
 
-export interface Compute extends RunningService {
+export interface Compute {
   /**
    * Whether the engine could run the transform over such inputs, which need not be there; the types of its columns as it
    * gives them before the cast, as `castLoss` names them. Runs nothing over rows; may be repeated.
@@ -158,6 +158,8 @@ export interface Compute extends RunningService {
    * tenants for what they use. Absent: nobody but the runtime sends it any.
    */
   readonly statements?: ComputeStatements
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
   /** Ends what is under way. */
   close(): Promise<void>
 }

@@ -4,7 +4,7 @@
  * server of datasets, and whom it may show each to.
  */
 import type { Column } from './schema.ts'
-import type { RunningService, ServicePlugin } from './service.ts'
+import type { ServicePlugin } from './service.ts'
 
 /** One copy of a product's rows: the clear one, or one with masks. Equal ids mean one dataset for as long as it exists. */
 export interface DashboardDatasetId {
@@ -73,7 +73,7 @@ export interface DashboardTemplates {
   missing(template: string, columns: readonly DashboardColumn[]): string | null
 }
 
-export interface DashboardServer extends RunningService {
+export interface DashboardServer {
   /**
    * Logs in, for the changes of one product. Throws TRANSIENT `dashboards_unavailable`, CONFIG `dashboards_login_refused`;
    * the runtime shows both to developers of the product, and tries again.
@@ -85,6 +85,9 @@ export interface DashboardServer extends RunningService {
    * @returns null where there is no one address of it
    */
   linkTo(dataset: DashboardDatasetId, publicUrl: string | null): string | null
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
+  close(): Promise<void>
 }
 
 /** Throws as `open`, and CONFIG `dashboards_refused`. What the server itself says stays in the cause: it may hold values. */

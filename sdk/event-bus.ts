@@ -3,7 +3,7 @@
  * carried, under which names and in which form is the runtime's, a contract with readers; a driver makes topics, gives
  * rights to them, and keeps messages as they come.
  */
-import type { RunningService, ServicePlugin } from './service.ts'
+import type { ServicePlugin } from './service.ts'
 
 export type EventBusPlugin<Settings = unknown> = ServicePlugin<'event-bus', Settings, EventBus>
 
@@ -31,7 +31,7 @@ export interface BusTenant {
  * may be repeated, and throw SluiceError only: TRANSIENT `bus_unavailable` where the bus does not answer, within 12 s, and CONFIG
  * `bus_unguarded` where its settings ask for rights that it does not keep.
  */
-export interface EventBus extends RunningService {
+export interface EventBus {
   /** False where the login of a tenant of that name would read another tenant's rows. Asks nobody. */
   admits(tenant: string): boolean
   /** Makes the topics, and lets the tenant's own login read them. All are there afterwards, or it throws. */
@@ -45,6 +45,8 @@ export interface EventBus extends RunningService {
    * `change_topics`, the runtime does not start.
    */
   readonly changes?: ChangeBus
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
   /** Not for longer than some seconds, whether the bus answers or not. Closes `changes` too; writers are closed before. */
   close(): Promise<void>
 }

@@ -5,7 +5,7 @@
  */
 import type { Readable } from 'node:stream'
 import type { JsonSchema } from './plugin.ts'
-import type { RunningService, ServicePlugin } from './service.ts'
+import type { ServicePlugin } from './service.ts'
 
 export interface ObjectStorePlugin<Settings = unknown> extends ServicePlugin<'object-store', Settings, Buckets> {
   /**
@@ -28,7 +28,7 @@ export interface ObjectStorePlugin<Settings = unknown> extends ServicePlugin<'ob
  * what each names they throw TRANSIENT `object_store_unavailable` once the deadline is over, CONFIG `object_store_refused`
  * where the login is not taken, UNSUPPORTED `object_store_unsupported`. No message says a path; a cause may.
  */
-export interface Buckets extends RunningService {
+export interface Buckets {
   /** Idempotent. */
   ensureBucket(bucket: string): Promise<void>
   /** Those that the login may see; none where it may not ask. */
@@ -73,6 +73,12 @@ export interface Buckets extends RunningService {
    * CONFIG `catalog_signing_unsafe` where the server would take what is lent for more than it is for.
    */
   lend?(): Promise<LentAccess>
+
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
+
+  /** One that returns a promise is waited for. */
+  close(): void
 }
 
 export interface StoredObject {

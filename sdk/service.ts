@@ -20,7 +20,7 @@ export interface RunningService {
    * needed.
    */
   ping?(signal: AbortSignal): Promise<void>
-  close(): Promise<void>
+  close(): Promise<void> | void
 }
 
 /** A plugin of such a kind. Its package names it under `sluice.plugins` by kind and name, and a runtime loads it where it is chosen. */

@@ -117,8 +117,8 @@ it('is told of while it is away, with what to do, and the runtime stays ready', 
       const ready = await fetch(`${address}/readyz`)
       const { checks } = (await ready.json()) as Json
       const check = checks.find(({ name }: Json) => name === 'service:event-bus:redis-streams')
-      const { items } = await ok(admin.get('/api/v1/plugins'))
-      const { health } = items.find(({ kind }: Json) => kind === 'event-bus')
+      const { data } = await ok(admin.get('/api/v1/plugins'))
+      const { health } = data.find(({ kind }: Json) => kind === 'event-bus')
       const [, down] = /^sluice_services_down\{kind="event-bus"\} (\d)$/m.exec(await metricsOf(admin)) ?? []
       return { status: ready.status, check, health, down }
     }
