@@ -158,6 +158,8 @@ export interface Compute {
    * tenants for what they use. Absent: nobody but the runtime sends it any.
    */
   readonly statements?: ComputeStatements
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
   /** Ends what is under way. */
   close(): Promise<void>
 }

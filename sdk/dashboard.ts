@@ -85,6 +85,8 @@ export interface DashboardServer {
    * @returns null where there is no one address of it
    */
   linkTo(dataset: DashboardDatasetId, publicUrl: string | null): string | null
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
   close(): Promise<void>
 }
 

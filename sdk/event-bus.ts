@@ -45,6 +45,8 @@ export interface EventBus {
    * `change_topics`, the runtime does not start.
    */
   readonly changes?: ChangeBus
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
   /** Not for longer than some seconds, whether the bus answers or not. Closes `changes` too; writers are closed before. */
   close(): Promise<void>
 }

@@ -74,6 +74,10 @@ export interface Buckets {
    */
   lend?(): Promise<LentAccess>
 
+  /** As `RunningService` says. */
+  ping?(signal: AbortSignal): Promise<void>
+
+  /** One that returns a promise is waited for. */
   close(): void
 }
 

@@ -12,6 +12,17 @@ export type ServiceKind = (typeof SERVICE_KINDS)[number]
 /** Time, log, metrics and a folder of its own; one of these asks no engine for rows. */
 export type ServiceHost = Omit<Host, 'lakeEngine'>
 
+/** What each has, once it is opened, beside what its kind asks for. */
+export interface RunningService {
+  /**
+   * Asks the server for no more than tells that it works; since 1.1. Resolves where it does, and throws as other calls of the
+   * kind do. It is asked every few seconds, and given up after five. Absent: nobody knows how the server is, before it is
+   * needed.
+   */
+  ping?(signal: AbortSignal): Promise<void>
+  close(): Promise<void> | void
+}
+
 /** A plugin of such a kind. Its package names it under `sluice.plugins` by kind and name, and a runtime loads it where it is chosen. */
 export interface ServicePlugin<Kind extends ServiceKind, Settings, Service> {
   readonly kind: Kind

@@ -14,6 +14,13 @@ import { checkPart } from './table-ref.ts'
  */
 export type Belonging = 'own' | 'unclaimed' | 'emptied' | 'foreign'
 
+/** What the catalog holds and what the bucket does: marks, null where there is none. */
+interface Compared {
+  readonly belonging: Belonging
+  readonly owner: BucketOwner | null
+  readonly found: string | null
+}
+
 /** As long as a bucket that was right is not looked at again by those who write to it. */
 const RIGHT_FOR_MS = 5_000
 /** Tables that are looked for in a bucket without a mark. One that is there tells that it is the right one. */
@@ -46,14 +53,14 @@ export class LakeOwners {
 
   /** Looks, and notes what it finds; a bucket without a mark that is the right one is given its mark. */
   async look(warehouse: string): Promise<Exclude<Belonging, 'unclaimed'>> {
-    const belonging = await this.#belonging(warehouse)
+    const { belonging, owner, found } = await this.#compare(warehouse)
     if (belonging === 'unclaimed') {
-      const mark = (await this.#mark(warehouse)) ?? (await this.#owner(warehouse))?.mark ?? randomUUID()
+      const mark = found ?? owner?.mark ?? randomUUID()
       await this.#store.ensureBucket(this.#bucket(warehouse))
       await this.#setMark(warehouse, mark)
       return 'own'
     }
-    await this.#note(warehouse, belonging)
+    await this.#note(warehouse, owner, belonging)
     return belonging
   }
 
@@ -61,14 +68,13 @@ export class LakeOwners {
   async require(warehouse: string): Promise<void> {
     const nowMs = performance.now()
     if ((this.#rightUntilMs.get(warehouse) ?? 0) > nowMs) return
-    const belonging = await this.#belonging(warehouse)
+    const { belonging, owner } = await this.#compare(warehouse)
     if (belonging === 'emptied' || belonging === 'foreign') {
-      await this.#note(warehouse, belonging)
+      await this.#note(warehouse, owner, belonging)
       throw notOwn(belonging)
     }
     // What was noted of it before holds no more: it was put back, or everything in it was made anew.
-    const state = (await this.#owner(warehouse))?.state
-    if (state === 'emptied' || state === 'foreign') await this.#note(warehouse, 'own')
+    if (owner?.state === 'emptied' || owner?.state === 'foreign') await this.#note(warehouse, owner, 'own')
     this.#rightUntilMs.set(warehouse, nowMs + RIGHT_FOR_MS)
   }
 
@@ -84,14 +90,15 @@ export class LakeOwners {
   /** True where what is to be removed may be. Looks anew. */
   async mayRemove(warehouse: string): Promise<boolean> {
     this.#rightUntilMs.delete(warehouse)
-    const belonging = await this.#belonging(warehouse)
+    const { belonging } = await this.#compare(warehouse)
     return belonging === 'own' || belonging === 'unclaimed'
   }
 
   /** A file that cannot be read, or the cause of it: the whole bucket is not there, or is not this warehouse's. */
   async explain(warehouse: string, error: unknown): Promise<unknown> {
     if (!isSluiceError(error) || error.code !== 'lake_file_corrupted') return error
-    const belonging = await this.#belonging(warehouse).catch(() => null)
+    // A store or a registry that does not answer either explains nothing.
+    const { belonging } = (await this.#compare(warehouse).catch(() => null)) ?? {}
     return belonging === 'emptied' || belonging === 'foreign' ? notOwn(belonging, error) : error
   }
 
@@ -116,13 +123,17 @@ export class LakeOwners {
     )
   }
 
-  async #belonging(warehouse: string): Promise<Belonging> {
+  async #compare(warehouse: string): Promise<Compared> {
     checkPart(warehouse, 'warehouse')
-    if (this.#catalog.owners === undefined) return 'own'
+    if (this.#catalog.owners === undefined) return { belonging: 'own', owner: null, found: null }
     const owner = await this.#owner(warehouse)
     const found = await this.#mark(warehouse)
-    if (found !== null && found === owner?.mark) return 'own'
-    const mark = owner?.mark ?? null
+    const isOwn = found !== null && found === owner?.mark
+    return { owner, found, belonging: isOwn ? 'own' : await this.#belongingOf(warehouse, owner?.mark ?? null, found) }
+  }
+
+  /** By its tables, where the marks are not equal. */
+  async #belongingOf(warehouse: string, mark: string | null, found: string | null): Promise<Belonging> {
     const holds = await this.#holdsTables(warehouse)
     // One of the two is from before there were marks.
     if (holds === true) return mark === null || found === null ? 'unclaimed' : 'foreign'
@@ -183,8 +194,8 @@ export class LakeOwners {
     return (await this.#catalog.owners?.find(warehouse)) ?? null
   }
 
-  async #note(warehouse: string, state: BucketState): Promise<void> {
-    if ((await this.#owner(warehouse))?.state !== state) await this.#catalog.owners?.keep(warehouse, { state })
+  async #note(warehouse: string, owner: BucketOwner | null, state: BucketState): Promise<void> {
+    if (owner?.state !== state) await this.#catalog.owners?.keep(warehouse, { state })
   }
 }
 

@@ -43,6 +43,7 @@ import { type CountsDropped, logMetrics } from './metrics/log.ts'
 import { openLineageMetrics } from './metrics/openlineage.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { pushMetrics } from './metrics/pushes.ts'
+import { serviceMetrics } from './metrics/services.ts'
 import { wireMetrics } from './metrics/wire.ts'
 import { StatementWatch } from './operations/catalog/statement-watch.ts'
 import { previewJobs } from './operations/deploy/previews.ts'
@@ -142,15 +143,19 @@ export async function startRuntime(
     const [only] = issuers
     await bindGrants(platform.pool, only !== undefined && issuers.length === 1 ? identityOf(only) : null)
     await tellNotices(platform)
+    const services = assembled.container.resolve(TOKENS.services)
+    serviceMetrics(assembled.metrics, services.health)
     const upkeep = housekeeping(platform, ownLimits(config))
-    const readiness = new ReadinessChecks(probesOf(platform, confinement, upkeep, MIGRATIONS))
+    const readiness = new ReadinessChecks(
+      probesOf(platform, confinement, { upkeep, services: services.health }, MIGRATIONS),
+    )
     const admission = admissionOf(assembled.databases, platform, issuers)
     const { container, metrics } = assembled
     const app = await createApi({
       ...{ config, url, embedded, issuers, platform, logger, readiness, admission, metrics, release: ownVersion() },
       threads: container.resolve(TOKENS.threads),
       faultPoint: container.resolve(TOKENS.faultPoint),
-      services: () => container.resolve(TOKENS.services).loaded(),
+      services,
     })
     diskMetrics(assembled.metrics, config.data_dir)
     logMetrics(assembled.metrics, logger)

@@ -47,7 +47,7 @@ before(async () => {
 })
 after(async () => {
   await test3.lake.drop(warehouse)
-  store.close()
+  await store.close()
   await proxy[Symbol.asyncDispose]()
   await base[Symbol.asyncDispose]()
 })
@@ -101,7 +101,7 @@ test('a store that is away: the old state stays, the write fails, and the next o
   proxy.spoil = ({ method }) => (method === 'PUT' ? 'error' : null)
   await assert.rejects(commitStep(away, ref, append(2)), { kind: 'TRANSIENT', code: 'object_store_unavailable' })
   proxy.spoil = () => null
-  hasty.close()
+  await hasty.close()
   assert.deepEqual(await readScan(test3, await test3.lake.scan(ref)), [[1]])
   await commitStep(test3, ref, append(3))
   assert.deepEqual(await readScan(test3, await test3.lake.scan(ref)), [[1], [3]])

@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
@@ -154,6 +155,47 @@ it('an export goes to a folder there, and one that is not there is told in its t
   assert.equal(made.state, 'succeeded', JSON.stringify(made))
   const file = await fetch(made.address, { headers })
   assert.equal((await file.text()).trim().split('\n').length, 502)
+})
+
+it('while its server is away the runtime is not ready, and says what to do; then it is again', async () => {
+  await runtime.stop()
+  const server = new URL(login().url)
+  const sockets = new Set<Socket>()
+  const front = createServer((client) => {
+    const behind = connect(Number(server.port), server.hostname)
+    for (const [from, to] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
+      sockets.add(from)
+      from.on('error', () => to.destroy()).once('close', () => sockets.delete(from))
+      from.pipe(to)
+    }
+  })
+  const listen = (port: number) => new Promise<void>((resolve) => front.listen(port, '127.0.0.1', resolve))
+  await listen(0)
+  const { port } = front.address() as AddressInfo
+  const settings = { type: 'webdav', ...login(), url: `http://127.0.0.1:${port}${server.pathname}` }
+  runtime = await spawn({ object_store: settings })
+  const url = await servedAt(runtime)
+  const check = async (): Promise<Json> => {
+    const answer = await fetch(`${url}/readyz`)
+    const { checks } = (await answer.json()) as Json
+    return { status: answer.status, ...checks.find(({ name }: Json) => name === 'service:object-store:webdav') }
+  }
+  await until('it answers', async () => (await check()).state === 'ok')
+  const closed = new Promise((resolve) => front.close(resolve))
+  for (const socket of sockets) socket.destroy()
+  await closed
+  await until('it is missed', async () => (await check()).state === 'down')
+  const { status, ok: isFit, since, remedy } = await check()
+  assert.deepEqual([status, isFit], [503, false])
+  assert.ok(Date.parse(since) > 0 && remedy.length > 0)
+  await listen(port)
+  await until('it is ready again', async () => (await check()).status === 200)
+  await runtime.stop()
+  front.close()
+  for (const socket of sockets) socket.destroy()
 })
 
 it('mistakes in its settings are told at the start, by their names and without values', async () => {

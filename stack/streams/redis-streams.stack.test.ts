@@ -13,6 +13,7 @@ import { printedBy } from '../../packaging/tarballs.ts'
 import { RuntimeProcess } from '../../test/crash/runtime-process.ts'
 import { adminOf, makeTenant, servedAt } from '../../test/first-steps.ts'
 import { until } from '../../test/until.ts'
+import { redisCommand, startRedisLike } from '../servers/redis.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const url = process.env['SLUICE_TEST_REDIS_URL'] ?? 'redis://unset'
@@ -101,6 +102,42 @@ it('begins again where it stopped, and waits for a server that is away', async (
   const again = await adminOf({ url: await servedAt(runtime), data: join(folder, 'data') })
   await ok(again.post('/api/v1/tenants', { slug: 'beta', display_name: 'Beta', tier: 'free' }))
   await until('the event is there', async () => (await carried('beta', 'tenant')).length === 1)
+})
+
+it('is told of while it is away, with what to do, and the runtime stays ready', async () => {
+  await runtime?.stop()
+  const [command, place] = [await redisCommand(), join(folder, 'redis')]
+  let server = await startRedisLike('redis', command, place)
+  const own = server.env['SLUICE_TEST_REDIS_URL'] as string
+  try {
+    runtime = await spawned({ 'redis-streams': { url: own } })
+    const address = await servedAt(runtime)
+    const admin = await adminOf({ url: address, data: join(folder, 'data') })
+    const told = async () => {
+      const ready = await fetch(`${address}/readyz`)
+      const { checks } = (await ready.json()) as Json
+      const check = checks.find(({ name }: Json) => name === 'service:event-bus:redis-streams')
+      const { data } = await ok(admin.get('/api/v1/plugins'))
+      const { health } = data.find(({ kind }: Json) => kind === 'event-bus')
+      const [, down] = /^sluice_services_down\{kind="event-bus"\} (\d)$/m.exec(await metricsOf(admin)) ?? []
+      return { status: ready.status, check, health, down }
+    }
+    const becomes = (state: string) => until(`it is ${state}`, async () => (await told()).check.state === state)
+    await becomes('ok')
+    await server.stop()
+    await becomes('down')
+    const { status, check, health, down } = await told()
+    assert.deepEqual([status, check.ok, health.status, down], [200, true, 'down', '1'])
+    assert.deepEqual([check.since, check.remedy], [health.since, health.remedy])
+    assert.match(health.remedy, /Check that Redis runs/)
+    assert.ok(!JSON.stringify([check, health]).includes(new URL(own).port), 'no address')
+    server = await startRedisLike('redis', command, place, [], Number(new URL(own).port))
+    await becomes('ok')
+    assert.equal((await told()).down, '0')
+  } finally {
+    await runtime?.stop()
+    await server.stop()
+  }
 })
 
 for (const [what, events, said] of [

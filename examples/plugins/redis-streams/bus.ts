@@ -30,6 +30,7 @@ export function openBus(settings: RedisStreamsSettings): EventBus {
         for (const prefix of [tenant.events, tenant.changes]) await removeStreams(redis, prefix)
       }),
     publish: (messages) => guarded(redis, () => publish(redis, settings, messages)),
+    ping: () => guarded(redis, async () => void (await redis.ping())),
     async close() {
       redis.disconnect()
     },

@@ -149,7 +149,11 @@ export class WebdavBuckets implements Buckets {
     }
   }
 
-  close(): void {}
+  async ping(signal: AbortSignal): Promise<void> {
+    await insist({ ...this.#settings, deadline_ms: 0 }, signal, () => this.#resources('', '0'))
+  }
+
+  async close(): Promise<void> {}
 
   /** The length that has been sent, and has arrived. A body that can be read again is sent again. */
   async #upload(

@@ -44,7 +44,7 @@ before(async () => {
 })
 after(async () => {
   await store?.dropBucket(bucket)
-  store?.close()
+  await store?.close()
   await rm(folder, { recursive: true, force: true })
 })
 
@@ -53,7 +53,7 @@ testObjectStore(() => ({ store, bucket, largeBytes: 6_000_000 }))
 test('a wrong password is the configuration’s fault, and is not tried again and again', async () => {
   const other = open({ password: 'wrong' })
   await assert.rejects(other.get(`${bucket}/x`), { kind: 'CONFIG', code: 'object_store_refused' })
-  other.close()
+  await other.close()
 })
 
 test('buckets are listed, and nothing beside', async () => {

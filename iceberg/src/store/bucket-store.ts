@@ -138,8 +138,8 @@ export class BucketStore implements ObjectStore {
     await keepPrivate(this.#options.cacheDir)
   }
 
-  close(): void {
-    this.#options.buckets.close()
+  async close(): Promise<void> {
+    await this.#options.buckets.close()
   }
 
   /** The whole object into a file that nobody sees before it is complete; its length. */

@@ -1,8 +1,7 @@
 /** Statements to Trino: bounded in time and rows, cancelled there when their caller goes away. */
-import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
-import { exactPage, send, type TrinoColumn, type TrinoPage, type TrinoRequest } from './protocol.ts'
+import { exactPage, loginOf, send, type TrinoColumn, type TrinoPage, type TrinoRequest } from './protocol.ts'
 import type { TrinoSettings } from './settings.ts'
 
 export interface Statement {
@@ -19,7 +18,7 @@ export interface TrinoResult {
   readonly rows: readonly TrinoRow[]
 }
 
-type Login = Pick<TrinoRequest, 'headers' | 'ca'>
+type Login = Pick<TrinoRequest, 'headers' | 'ca' | 'maxBytes'>
 
 type Parse = (text: string) => TrinoPage
 
@@ -27,10 +26,11 @@ interface Asked extends Pick<Statement, 'sql' | 'maxRows'> {
   readonly parse: Parse
 }
 
-const SOURCE = 'sluice'
-
 /** Or else Trino rounds what is finer than milliseconds, and takes its host's zone for a statement's. */
 const TIMES = { 'X-Trino-Client-Capabilities': 'PARAMETRIC_DATETIME', 'X-Trino-Time-Zone': 'UTC' }
+/** Trino makes pages of about a megabyte; a row is in one page, whatever its size. */
+const MAX_PAGE_BYTES = 16 * 1024 * 1024
+
 const CANCEL_MS = 10_000
 const BUSY_PAUSE_MS = 100
 
@@ -60,6 +60,15 @@ export class TrinoClient {
   async *results(statement: Statement): AsyncGenerator<TrinoResult> {
     for await (const { columns, data = [] } of this.#answers(statement, exactPage)) {
       if (columns !== undefined) yield { columns, rows: data }
+    }
+  }
+
+  /** By no statement: those would push others out of what Trino remembers. Throws a plain Error. */
+  async ping(signal: AbortSignal): Promise<void> {
+    const url = `${this.#settings.url}/v1/info`
+    const { status, text } = await send({ ...(await this.#login()), method: 'GET', url, signal })
+    if (status !== 200 || (JSON.parse(text) as { starting?: boolean }).starting === true) {
+      throw new Error(`Trino is not ready: ${status}`)
     }
   }
 
@@ -97,11 +106,8 @@ export class TrinoClient {
   }
 
   async #login(): Promise<Login> {
-    const { token_file: tokenFile, user = SOURCE, ca_file: caFile } = this.#settings
-    const token = tokenFile === undefined ? null : (await readFile(tokenFile, 'utf8')).trim()
-    const who = token === null ? { 'X-Trino-User': user } : { Authorization: `Bearer ${token}` }
-    const headers = { 'X-Trino-Source': SOURCE, ...TIMES, 'Content-Type': 'text/plain; charset=utf-8', ...who }
-    return caFile === undefined ? { headers } : { headers, ca: await readFile(caFile, 'utf8') }
+    const { headers, ...login } = await loginOf(this.#settings)
+    return { ...login, headers: { ...headers, ...TIMES }, maxBytes: MAX_PAGE_BYTES }
   }
 
   /** The token goes to the configured server only, whatever address an answer names. */

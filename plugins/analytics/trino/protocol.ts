@@ -1,9 +1,11 @@
 /**
- * One request of Trino's statement protocol. Not by the package trino-client: it tells a statement's id only with its
- * first rows, so that one that has none yet cannot be cancelled.
+ * One request to Trino, and what its statement protocol answers. Not by the package trino-client: it tells a statement's id
+ * only with its first rows, so that one that has none yet cannot be cancelled.
  */
+import { readFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
+import type { TrinoSettings } from './settings.ts'
 
 /** A type as Trino takes it apart: `decimal` with two numbers, `row` with named types. */
 export interface TrinoType {
@@ -40,17 +42,36 @@ export interface TrinoPage {
 }
 
 export interface TrinoRequest {
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | undefined
   /** PEM of the authority that signed the server's certificate; absent: the public ones. */
   readonly ca?: string
+  /** An answer that is larger is given up. */
+  readonly maxBytes: number
   readonly signal: AbortSignal
 }
 
-/** Trino makes pages of about a megabyte; a row is in one page, whatever its size. */
-const MAX_PAGE_BYTES = 16 * 1024 * 1024
+export interface TrinoAnswer {
+  readonly status: number
+  readonly text: string
+}
+
+/** As whom requests are made. Reads the files that the settings name each time: a token is renewed in its place. */
+export async function loginOf(
+  settings: Pick<TrinoSettings, 'token_file' | 'user' | 'ca_file'>,
+): Promise<Pick<TrinoRequest, 'headers' | 'ca'>> {
+  const { token_file: tokenFile, user = SOURCE, ca_file: caFile } = settings
+  const who =
+    tokenFile === undefined
+      ? { 'X-Trino-User': user }
+      : { Authorization: `Bearer ${(await readFile(tokenFile, 'utf8')).trim()}` }
+  const headers = { 'X-Trino-Source': SOURCE, 'Content-Type': 'text/plain; charset=utf-8', ...who }
+  return caFile === undefined ? { headers } : { headers, ca: await readFile(caFile, 'utf8') }
+}
+
+const SOURCE = 'sluice'
 
 /** Outside of texts, what JavaScript writes otherwise has one of these; looking at each value takes several times as long. */
 const MAY_BE_WRITTEN_OTHERWISE = /\d[.eE]|\d{16}|-0/
@@ -64,14 +85,7 @@ export function exactPage(text: string): TrinoPage {
 }
 
 /** Throws plain Errors: what they say is for the log. */
-export function send({
-  method,
-  url,
-  headers,
-  body,
-  ca,
-  signal,
-}: TrinoRequest): Promise<{ status: number; text: string }> {
+export function send({ method, url, headers, body, ca, maxBytes, signal }: TrinoRequest): Promise<TrinoAnswer> {
   const isSecure = new URL(url).protocol === 'https:'
   const options = { method, headers, signal, ...(isSecure && ca !== undefined ? { ca } : {}) }
   return new Promise((resolve, reject) => {
@@ -80,7 +94,7 @@ export function send({
       let size = 0
       answer.on('data', (chunk: Buffer) => {
         size += chunk.length
-        if (size > MAX_PAGE_BYTES) asking.destroy(new Error('a page is larger than a page may be'))
+        if (size > maxBytes) asking.destroy(new Error('an answer of Trino is larger than it may be'))
         else chunks.push(chunk)
       })
       answer.once('error', reject)

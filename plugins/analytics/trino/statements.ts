@@ -2,5 +2,5 @@
 export { catalogOf, ensureCatalog } from './catalogs.ts'
 export { TrinoClient, TrinoFailure, type TrinoResult, type TrinoRow } from './client.ts'
 export { selectedText, sqlType, textLiteral } from './dialect.ts'
-export type { TrinoColumn, TrinoType } from './protocol.ts'
+export { loginOf, send, type TrinoAnswer, type TrinoColumn, type TrinoType } from './protocol.ts'
 export { settingsSchema, type TrinoSettings } from './settings.ts'

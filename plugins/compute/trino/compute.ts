@@ -72,6 +72,12 @@ export class TrinoCompute implements Compute {
   /** Nothing is held open between statements, and whoever reads one ends it. */
   async close(): Promise<void> {}
 
+  async ping(signal: AbortSignal): Promise<void> {
+    await this.#client.ping(signal).catch((error: unknown) => {
+      throw absent(error)
+    })
+  }
+
   read(query: string, { tables, columns }: SurroundingNames): ReadQuery {
     const sql = guardedQuery(query)
     return { sql, isCommon: isCommonSql(sql, tables, columns) }

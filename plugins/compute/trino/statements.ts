@@ -2,10 +2,7 @@
  * Statements that Trino carries out, whoever sent them: who logged in, what they have used, which tables they read, and an
  * end to them. By Trino's interface for its operators: its SQL tells neither the login nor the tables.
  */
-import { readFile } from 'node:fs/promises'
-import { request as httpRequest } from 'node:http'
-import { request as httpsRequest } from 'node:https'
-import type { TrinoSettings } from '@sluice/analytics/trino/statements'
+import { loginOf, send, type TrinoAnswer, type TrinoSettings } from '@sluice/analytics/trino/statements'
 import type { ComputeStatement, ComputeStatements, StatementTable } from '@sluice/sdk'
 import { isOwnTable } from './policy.ts'
 
@@ -60,24 +57,20 @@ export class TrinoStatements implements ComputeStatements {
     )
   }
 
-  async #send(method: string, path: string, body: string | undefined, signal: AbortSignal): Promise<Answer> {
-    const { url, token_file: tokenFile, user = 'sluice', ca_file: caFile } = this.#login
-    const token = tokenFile === undefined ? null : (await readFile(tokenFile, 'utf8')).trim()
-    const who = token === null ? { 'X-Trino-User': user } : { Authorization: `Bearer ${token}` }
-    const headers = { ...who, 'Content-Type': 'text/plain; charset=utf-8' }
-    const ca = caFile === undefined ? {} : { ca: await readFile(caFile, 'utf8') }
-    return send(`${url}${path}`, { method, headers, signal, ...ca }, body)
+  async #send(
+    method: 'GET' | 'PUT',
+    path: string,
+    body: string | undefined,
+    signal: AbortSignal,
+  ): Promise<TrinoAnswer> {
+    const login = await loginOf(this.#login)
+    return send({ ...login, method, url: `${this.#login.url}${path}`, body, maxBytes: MAX_BYTES, signal })
   }
 }
 
 const pathOf = (id: string): string => `/v1/query/${encodeURIComponent(id)}`
 
-interface Answer {
-  readonly status: number
-  readonly text: string
-}
-
-function answerOf({ status, text }: Answer): unknown {
+function answerOf({ status, text }: TrinoAnswer): unknown {
   if (status === 200) return JSON.parse(text)
   throw new Error(`Trino answered ${status} where it is asked for statements`)
 }
@@ -101,39 +94,4 @@ const SECONDS: Readonly<Record<string, number>> = { ns: 1e-9, us: 1e-6, ms: 1e-3
 export function secondsOf(text: string): number {
   const [, value, unit] = /^(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)$/.exec(text) ?? []
   return value === undefined || unit === undefined ? 0 : Number(value) * (SECONDS[unit] as number)
-}
-
-function send(
-  url: string,
-  options: {
-    readonly method: string
-    readonly headers: Record<string, string>
-    readonly signal: AbortSignal
-    readonly ca?: string
-  },
-  body: string | undefined,
-): Promise<Answer> {
-  const request = new URL(url).protocol === 'https:' ? httpsRequest : httpRequest
-  return new Promise((resolve, reject) => {
-    const asking = request(url, options, (answer) => {
-      const chunks: Buffer[] = []
-      let size = 0
-      answer.on('data', (chunk: Buffer) => {
-        size += chunk.length
-        if (size > MAX_BYTES) asking.destroy(new Error('Trino lists more statements than are read'))
-        else chunks.push(chunk)
-      })
-      answer.once('error', reject)
-      answer.once('end', () =>
-        resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
-      )
-    })
-    asking.once('error', reject)
-    // Without a listener neither an answer nor an error follows on it.
-    asking.once('upgrade', (_, socket) => {
-      socket.destroy()
-      reject(new Error('Trino asks for another protocol'))
-    })
-    asking.end(body)
-  })
 }

@@ -2,13 +2,11 @@
 import http from 'node:http'
 import https from 'node:https'
 import type { LookupFunction } from 'node:net'
-import { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
+import { CheckedClient } from '@sluice/object-store/s3/checked-client'
 import type { NetworkPolicy } from '@sluice/sdk'
-import { Client } from 'minio'
 import type { BucketPlace } from './settings.ts'
 
-export type S3Reader = Pick<Client, 'getObject' | 'getPartialObject' | 'listObjectsV2Query'>
+export type S3Reader = Pick<CheckedClient, 'getObject' | 'getPartialObject' | 'listObjectsV2Query'>
 
 const SILENCE_MS = 60_000
 
@@ -47,16 +45,5 @@ function lookupBy(network: NetworkPolicy, port: number, signal: AbortSignal): Lo
       },
       (error: NodeJS.ErrnoException) => found(error, ''),
     )
-  }
-}
-
-/** The driver's parser takes a list of objects that was cut for a shorter one: what is missing of it would be gone. */
-class CheckedClient extends Client {
-  override async makeRequestAsync(...request: Parameters<Client['makeRequestAsync']>): Promise<http.IncomingMessage> {
-    const answer = await super.makeRequestAsync(...request)
-    if (!request[0].query?.includes('list-type=2')) return answer
-    const body = await text(answer)
-    if (!body.trimEnd().endsWith('</ListBucketResult>')) throw new Error('a list of objects was cut')
-    return Readable.from([Buffer.from(body)]) as http.IncomingMessage
   }
 }

@@ -59,6 +59,14 @@ export class SupersetClient {
     }
   }
 
+  /** Without a login. Throws TRANSIENT `dashboards_unavailable`. */
+  async ping(signal: AbortSignal): Promise<void> {
+    const request = { method: 'GET', path: '/health' }
+    const { status, text } = await this.#send(request, null, signal)
+    if (status < 200 || status > 299)
+      throw unavailable(new Error(`GET /health: ${status}: ${text.slice(0, KEPT_WORDS)}`))
+  }
+
   async #login(signal: AbortSignal): Promise<Login> {
     const { username, password } = this.#settings
     const body = JSON.stringify({ username, password, provider: 'db', refresh: false })

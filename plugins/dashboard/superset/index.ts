@@ -27,6 +27,7 @@ function serverOf({ timeout_ms: timeoutMs, ...login }: SupersetSettings): Dashbo
     },
     linkTo: (dataset, publicUrl) =>
       `${(publicUrl ?? login.url).replace(/\/+$/, '')}/superset/dashboard/${dashboardSlug(dataset)}/`,
+    ping: (signal) => client.ping(signal),
     close: async () => undefined,
   }
 }

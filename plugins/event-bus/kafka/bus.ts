@@ -24,6 +24,7 @@ export async function openKafkaBus(settings: KafkaSettings): Promise<EventBus> {
     drop: (tenant) => guarded(() => drop(kafka, admin, settings, tenant)),
     publish: (messages) => guarded(() => publish(producer, messages)),
     changes,
+    ping: () => guarded(async () => void (await admin.metadata({ topics: [] }))),
     async close() {
       const closing = () => Promise.allSettled([producer.close(true), admin.close(), closeChanges()])
       // Nothing is sent any more; a broker that does not answer to a goodbye is left.

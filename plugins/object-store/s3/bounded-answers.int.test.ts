@@ -40,14 +40,14 @@ afterEach(() => {
 })
 
 after(async () => {
-  store?.close()
+  await store?.close()
   server?.closeAllConnections()
   server?.close()
   await rm(dir, { recursive: true, force: true })
 })
 
-function openStore(): BucketStore {
-  const buckets = new S3Buckets({
+function openBuckets(): S3Buckets {
+  return new S3Buckets({
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     region: 'us-east-1',
     accessKeyId: 'key',
@@ -56,7 +56,10 @@ function openStore(): BucketStore {
     attemptMs: 600_000,
     deadlineMs: 600_000,
   })
-  return new BucketStore({ buckets, cacheDir: join(dir, 'cache'), maxCacheBytes: MB })
+}
+
+function openStore(): BucketStore {
+  return new BucketStore({ buckets: openBuckets(), cacheDir: join(dir, 'cache'), maxCacheBytes: MB })
 }
 
 /** Sends until it is hung up on, once; whatever comes after has no object. */
@@ -127,3 +130,18 @@ describe('an answer without end', () => {
     assert.deepEqual(await Array.fromAsync(store.list('sluice-x')), [])
   })
 })
+
+for (const [what, status, code, said] of [
+  ['a bucket that is not there', 404, 'NoSuchBucket', null],
+  ['a bucket that the login may not see', 403, 'AccessDenied', null],
+  ['a key that it does not know', 403, 'InvalidAccessKeyId', 'object_store_refused'],
+  ['its own trouble', 503, 'SlowDown', 'object_store_unavailable'],
+] as const) {
+  it(`a store that is asked whether it works and tells of ${what}: ${said ?? 'it works'}`, async () => {
+    answer = (_, response) => {
+      response.writeHead(status, { 'content-type': 'application/xml' }).end(`<Error><Code>${code}</Code></Error>`)
+    }
+    const asked = openBuckets().ping(AbortSignal.timeout(60_000))
+    await (said === null ? asked : assert.rejects(asked, { code: said }))
+  })
+}

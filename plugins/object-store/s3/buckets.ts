@@ -12,7 +12,16 @@ import {
 } from '@sluice/sdk'
 import { announcedBytes } from './bounded-answers.ts'
 import { openLentAccess } from './lent-access.ts'
-import { type Attempt, insist, isVerdict, objectExists, openClient, type S3Settings, unavailable } from './requests.ts'
+import {
+  type Attempt,
+  insist,
+  isDenied,
+  isVerdict,
+  objectExists,
+  openClient,
+  type S3Settings,
+  unavailable,
+} from './requests.ts'
 
 export interface S3BucketsOptions extends S3Settings {
   /** Larger files are sent in parts of this size. At least 5 MiB, as S3 asks. */
@@ -21,6 +30,9 @@ export interface S3BucketsOptions extends S3Settings {
 
 const DEFAULT_PART_BYTES = 16 * 1024 * 1024
 const PAGE = 1_000
+/** Looked for where the store is asked whether it answers; it need not be there. */
+const ASKED_FOR = 'sluice-readiness'
+const PING_MS = 3_000
 /** Tells a request that arrived twice from somebody else's, and what was read from what was written. */
 const WRITE_ID = 'x-amz-meta-sluice-write'
 const SHA256 = 'x-amz-meta-sluice-sha256'
@@ -168,7 +180,21 @@ export class S3Buckets implements Buckets {
     return isObjectPath(path) ? path : null
   }
 
-  close(): void {
+  /** That there is no such bucket, or that it is another's, is an answer. */
+  async ping(signal: AbortSignal): Promise<void> {
+    const { client } = this.#s3
+    await insist(
+      { deadlineMs: PING_MS, attemptMs: PING_MS },
+      ASKED_FOR,
+      () =>
+        client.listObjectsV2Query(ASKED_FOR, '', '', '', 1, '').catch((error: unknown) => {
+          if (!isVerdict(error, 'missing') && !isDenied(error)) throw error
+        }),
+      signal,
+    )
+  }
+
+  async close(): Promise<void> {
     this.#s3.close()
   }
 

@@ -31,9 +31,9 @@ before(async () => {
   // Nothing listens there: whether signatures are safe is asked again before the first.
   lent = (await buckets.lend?.()) as LentAccess
 })
-after(() => {
+after(async () => {
   lent.close()
-  buckets.close()
+  await buckets.close()
 })
 
 test('clients are told how to have requests signed, and no key', () => {
@@ -43,10 +43,10 @@ test('clients are told how to have requests signed, and no key', () => {
   assert.ok(!JSON.stringify(settings).includes('secret'))
 })
 
-test('where the bucket is in the host’s name nothing is lent', () => {
+test('where the bucket is in the host’s name nothing is lent', async () => {
   const store = open(false)
   assert.equal(store.lend, undefined)
-  store.close()
+  await store.close()
 })
 
 test('nothing is signed before the store has said what it makes of it', async () => {

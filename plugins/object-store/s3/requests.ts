@@ -1,12 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import http from 'node:http'
 import https from 'node:https'
-import { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
-import { Client } from 'minio'
 import { boundedAnswer } from './bounded-answers.ts'
+import { CheckedClient } from './checked-client.ts'
 
 export interface S3Settings {
   /** `https://s3.example.com`, with a port where it is not the scheme's own. */
@@ -126,7 +124,7 @@ export const REFUSALS: Readonly<Record<string, Refusal>> = {
 /** The signal of the request that is being made: the client's own requests take none. */
 const underway = new AsyncLocalStorage<AbortSignal>()
 
-export function openClient(settings: S3Settings): { readonly client: Client; close(): void } {
+export function openClient(settings: S3Settings): { readonly client: CheckedClient; close(): void } {
   const url = new URL(settings.endpoint)
   const isTls = url.protocol === 'https:'
   const driver = isTls ? https : http
@@ -150,17 +148,6 @@ export function openClient(settings: S3Settings): { readonly client: Client; clo
     transport: { request },
   })
   return { client, close: () => agent.destroy() }
-}
-
-/** The driver's parser takes a list of objects that was cut for a shorter one. */
-class CheckedClient extends Client {
-  override async makeRequestAsync(...request: Parameters<Client['makeRequestAsync']>): Promise<http.IncomingMessage> {
-    const answer = await super.makeRequestAsync(...request)
-    if (!request[0].query?.includes('list-type=2')) return answer
-    const body = await text(answer)
-    if (!body.trimEnd().endsWith('</ListBucketResult>')) throw new Error('a list of objects was cut')
-    return Readable.from([Buffer.from(body)]) as http.IncomingMessage
-  }
 }
 
 export interface Attempt {
@@ -271,6 +258,9 @@ function verdictOf(error: unknown): Verdict {
 export function isVerdict(error: unknown, verdict: Verdict): boolean {
   return verdictOf(error) === verdict
 }
+
+/** The login is known, and may not do that. */
+export const isDenied = (error: unknown): boolean => codeOf(error) === 'AccessDenied'
 
 function objectError(verdict: Exclude<Verdict, 'again' | 'beyond'>, path: string, cause: unknown): SluiceError {
   const place = new Error(`object store path ${JSON.stringify(path)}`, { cause })

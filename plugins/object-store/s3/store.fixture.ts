@@ -39,7 +39,7 @@ export async function startTestS3(): Promise<TestS3> {
       return store
     },
     async [Symbol.asyncDispose]() {
-      for (const store of opened) store.close()
+      for (const store of opened) await store.close()
       await rm(dir, { recursive: true, force: true })
     },
   }

@@ -46,12 +46,12 @@ import { webhookRoutes } from '../http/routes/webhooks.ts'
 import { servingTypesOf } from '../manifest/context.ts'
 import type { Platform } from '../operations/platform.ts'
 import type { ParseThreads } from '../parsing/parse-threads.ts'
-import type { LoadedService } from '../plugins/services.ts'
 import { actorOf } from '../registry/actor.ts'
 import { appendAudit } from '../registry/audit.ts'
 import { IdempotencyKeys } from '../registry/idempotency.ts'
 import type { Admission } from './admission.ts'
 import { ownLimits } from './materialization.ts'
+import type { Services } from './plugin-host.ts'
 import { pluginSummaries } from './plugin-summaries.ts'
 import { cursorKey } from './storage.ts'
 
@@ -68,14 +68,14 @@ export interface ApiParts {
   readonly release: string
   readonly platform: Platform
   /** Those that were loaded until now. */
-  readonly services: () => readonly LoadedService[]
+  readonly services: Pick<Services, 'loaded' | 'health'>
   readonly logger: Logger
   readonly readiness: ReadinessChecks
   readonly admission: Admission
 }
 
 export async function createApi({ readiness, admission, ...parts }: ApiParts): Promise<HttpApp> {
-  const { config, url, embedded, issuers, platform, logger, metrics, threads } = parts
+  const { config, url, embedded, issuers, platform, services, logger, metrics, threads } = parts
   const cursors = new Cursors([await cursorKey(config.secrets_dir)])
   const reads = readDeps(platform, cursors)
   const own: readonly Route[] = [
@@ -99,7 +99,7 @@ export async function createApi({ readiness, admission, ...parts }: ApiParts): P
     ...trainingSetRoutes(platform),
     ...exportRoutes(platform, cursors),
     ...runRoutes(platform, cursors),
-    ...pluginRoutes(() => pluginSummaries(platform.plugins, parts.services())),
+    ...pluginRoutes(() => pluginSummaries(platform.plugins, services.loaded(), services.health.states())),
     ...manifestSchemaRoutes(servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin))),
     ...lakeRoutes(platform, ownLimits(config)),
     ...icebergCatalog(platform, url),

@@ -11,8 +11,10 @@ const services = {
   ...{ specifiers: [], baseDirectory: import.meta.dirname, onLoaded() {} },
   async hostFor(name: string) {
     hosts.opened.push(name)
-    return { [Symbol.asyncDispose]: async () => void (hosts.ended += 1) } as never
+    const clock = { nowMs: Date.now, every: () => () => {} }
+    return { clock, [Symbol.asyncDispose]: async () => void (hosts.ended += 1) } as never
   },
+  health: { watch() {}, forget() {}, states: () => [] } as never,
 }
 const settings = (url: string) => ({ url, user: 'sluice', catalog: { a: 'b' } })
 

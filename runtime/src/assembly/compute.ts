@@ -4,7 +4,13 @@ import type { QueryEngine } from '../compute/query-engine.ts'
 import type { Settings } from '../config/services.ts'
 import type { Config } from '../config.ts'
 import type { WatchedEngine } from '../operations/catalog/statement-watch.ts'
-import { completeSettings, loadService, openService, type ServiceParts } from '../plugins/services.ts'
+import {
+  completeSettings,
+  loadService,
+  openService,
+  type ServiceOpening,
+  type ServiceParts,
+} from '../plugins/services.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
 export interface OpenedCompute {
@@ -62,15 +68,12 @@ async function openServing({ serving: { analytics } }: Config, services: Service
   const known = Object.entries(analytics.settings).filter(([key]) => plugin.settingsSchema.properties?.[key])
   // Of its own, beside the one that is chosen for transforms, which may be the same plugin.
   const hostFor = (name: string) => services.hostFor(`serving-${name}`)
-  return opened(plugin, completeSettings(plugin, Object.fromEntries(known), 'serving.analytics.settings'), { hostFor })
+  const settings = completeSettings<never>(plugin, Object.fromEntries(known), 'serving.analytics.settings')
+  return opened(plugin, settings, { ...services, hostFor })
 }
 
-async function opened(
-  plugin: ComputePlugin<never>,
-  settings: never,
-  { hostFor }: Pick<ServiceParts, 'hostFor'>,
-): Promise<OpenedCompute> {
-  const { service: compute, close } = await openService(plugin, settings, hostFor)
+async function opened(plugin: ComputePlugin<never>, settings: never, services: ServiceOpening): Promise<OpenedCompute> {
+  const { service: compute, close } = await openService(plugin, settings, services)
   return { name: plugin.name, compute, policy: plugin.policy ?? null, close }
 }
 

@@ -34,7 +34,7 @@ export async function openDashboards(config: Config, parts: DashboardParts): Pro
   const plugin = await dashboardPlugin(config, parts.services)
   const settings: Settings = completeSettings(plugin, settingsOfDriver(dashboards), 'dashboards')
   const { views, pool } = viewsOf(config, dashboards, plugin, parts)
-  const { service: server, close } = await openService(plugin, settings, parts.services.hostFor).catch(
+  const { service: server, close } = await openService(plugin, settings, parts.services).catch(
     async (error: unknown) => {
       await pool.end()
       throw error

@@ -34,7 +34,7 @@ export async function openBus(
   const complete = completeSettings<Settings>(plugin, settings, `events.${name}`)
   const { service: bus } = await lifecycle.start(
     'the event bus',
-    () => openService(plugin, complete, services.hostFor),
+    () => openService(plugin, complete, services),
     (opened) => opened.close(),
   )
   if (bus.changes === undefined) {

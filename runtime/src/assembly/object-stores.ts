@@ -17,7 +17,7 @@ export async function openBuckets(
   services: ServiceParts,
 ): Promise<OpenedService<Buckets>> {
   const plugin = await pluginOf(type, services)
-  return openService(plugin, completeSettings<Settings>(plugin, settings, 'object_store'), services.hostFor)
+  return openService(plugin, completeSettings<Settings>(plugin, settings, 'object_store'), services)
 }
 
 export interface OpenedDestinations {

@@ -6,6 +6,7 @@ import { createNetworkPolicy } from '../ingestion/network.ts'
 import { createClock, createHost, type HostServices } from '../plugins/host.ts'
 import type { LoadedPlugin } from '../plugins/loader.ts'
 import type { PluginMetrics } from '../plugins/plugin-metrics.ts'
+import { ServiceHealth } from '../plugins/service-health.ts'
 import type { LoadedService, ServiceParts } from '../plugins/services.ts'
 import { ownEndpoints } from './own-endpoints.ts'
 import type { Databases } from './storage.ts'
@@ -35,6 +36,7 @@ export function servicesOf(
   return {
     ...{ specifiers, baseDirectory: process.cwd() },
     hostFor: (name) => createHost(name, host, metrics),
+    health: new ServiceHealth(),
     onLoaded(service) {
       if (loaded.has(service.specifier)) return
       loaded.set(service.specifier, service)

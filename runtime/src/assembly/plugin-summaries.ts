@@ -2,13 +2,18 @@
 import type { PluginSummary } from '../http/routes/plugins.ts'
 import type { LoadedPlugin } from '../plugins/loader.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
+import type { ServiceState } from '../plugins/service-health.ts'
 import type { LoadedService } from '../plugins/services.ts'
 
 export function pluginSummaries(
   plugins: Pick<PluginSet, 'loaded' | 'serving'>,
   services: readonly LoadedService[],
+  states: readonly ServiceState[],
 ): readonly PluginSummary[] {
-  return [...plugins.loaded.map((loaded) => pluginSummary(plugins, loaded)), ...services.map(serviceSummary)]
+  return [
+    ...plugins.loaded.map((loaded) => pluginSummary(plugins, loaded)),
+    ...services.map((loaded) => serviceSummary(loaded, states)),
+  ]
 }
 
 function pluginSummary(plugins: Pick<PluginSet, 'serving'>, loaded: LoadedPlugin): PluginSummary {
@@ -30,15 +35,23 @@ function pluginSummary(plugins: Pick<PluginSet, 'serving'>, loaded: LoadedPlugin
   }
 }
 
-/** Whether its server answers, nobody asks for this: what needs it tells of that, and metrics do. */
-function serviceSummary(loaded: LoadedService): PluginSummary {
+/** Of a destination of exports alone nothing is open that could be asked. */
+function serviceSummary(loaded: LoadedService, states: readonly ServiceState[]): PluginSummary {
+  const { kind, name } = loaded.plugin
+  const state = states.find((one) => one.kind === kind && one.name === name)
   return {
     ...named(loaded),
     type: loaded.plugin.kind,
     capabilities: {},
     proof: { ...loaded.proof, levels: [], certificates: [], off: [] },
-    health: { status: 'unknown' },
+    health: state ? healthJson(state) : { status: 'unknown' },
   }
+}
+
+/** For everybody: no address, and nothing that a server said. */
+export function healthJson({ status, since, message, remedy }: ServiceState): PluginSummary['health'] {
+  const why = message === undefined || remedy === undefined ? {} : { message, remedy }
+  return { status, ...(since === null ? {} : { since: since.toISOString() }), ...why }
 }
 
 function named({ plugin, packageName, packageVersion, sdkRange }: LoadedPlugin | LoadedService) {

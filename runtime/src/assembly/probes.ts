@@ -1,16 +1,19 @@
 /** What readiness looks at. */
+import type { ServiceKind } from '@sluice/sdk'
 import { type MigrationList, newerMigrations } from '../database/migrate.ts'
 import type { Probe } from '../http/readiness.ts'
 import { strangeBuckets } from '../lake/registry-catalog.ts'
 import { roomOn } from '../metrics/disk.ts'
 import type { Platform } from '../operations/platform.ts'
 import { loadedTypes } from '../operations/products/product-notices.ts'
+import type { ServiceHealth } from '../plugins/service-health.ts'
 import { readinessOf } from '../plugins/store-probes.ts'
 import { changeBacklog } from '../registry/change-topics.ts'
 import { lostCopies } from '../registry/endpoint-states.ts'
 import { outdatedProducts } from '../registry/products.ts'
 import { unservable } from '../registry/raised-classes.ts'
 import type { Confinement } from './confinement.ts'
+import { healthJson } from './plugin-summaries.ts'
 
 /** What the last review of stores and buckets has found. */
 export interface Reviewed {
@@ -23,7 +26,7 @@ export interface Reviewed {
 export function probesOf(
   platform: Platform,
   { missing, isConfined }: Confinement,
-  reviewed: Reviewed,
+  { upkeep: reviewed, services }: { readonly upkeep: Reviewed; readonly services: Pick<ServiceHealth, 'states'> },
   migrations: readonly MigrationList[],
 ): readonly Probe[] {
   return [
@@ -79,6 +82,7 @@ export function probesOf(
       },
     },
     ...changesProbe(platform),
+    ...serviceProbes(services),
     {
       name: 'disk',
       async check() {
@@ -119,4 +123,20 @@ function changesProbe(platform: Platform): readonly Probe[] {
       },
     },
   ]
+}
+
+/** Rows of the lake, and all that is made of them, lie in the object store; without another one what is there is served. */
+const ESSENTIAL: ServiceKind = 'object-store'
+
+/** Each that is open by now. */
+function serviceProbes(health: Pick<ServiceHealth, 'states'>): readonly Probe[] {
+  return health.states().map(({ kind, name }) => ({
+    name: `service:${kind}:${name}`,
+    async check() {
+      const state = health.states().find((one) => one.kind === kind && one.name === name)
+      if (state === undefined) return undefined
+      const { status, ...details } = healthJson(state)
+      return { state: status, ...details, ...(status === 'down' && kind === ESSENTIAL ? { ok: false } : {}) }
+    },
+  }))
 }

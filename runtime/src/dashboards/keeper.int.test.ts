@@ -156,6 +156,16 @@ describe('a wish', () => {
   })
 })
 
+test('an error that a driver has not meant for people is told as the driver’s, without its words', async () => {
+  await wish(PRODUCT)
+  const server = { open: () => Promise.reject(new TypeError(`${PASSWORD} is not a function`)) } as never
+  const options = { pool, logger: silent, views, driver: 'other', server, load: wantsNothing }
+  await seeTo(new DashboardKeeper(options))
+  const { error } = (await dashboardState(pool, PRODUCT)) ?? {}
+  assert.equal(error?.code, 'dashboards_driver_failed')
+  assert.ok(!JSON.stringify(error).includes(PASSWORD))
+})
+
 describe('while the dashboard server does not answer', () => {
   for (const [what, port] of [
     ['is not there', () => 9],

@@ -6,7 +6,7 @@
  * knows: while it cannot be told, nobody reads by what was true before.
  */
 import { createHash } from 'node:crypto'
-import { type DashboardServer, type DashboardSession, isSluiceError, type Logger } from '@sluice/sdk'
+import { type DashboardServer, type DashboardSession, isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { toDatabaseError } from '../database/errors.ts'
 import { inTransaction } from '../database/pools.ts'
@@ -123,10 +123,10 @@ export class DashboardKeeper {
       const isNarrower = roles.some((role) => next.get(variant)?.includes(role) !== true)
       if (isNarrower) await views.setOpen({ productId: claimed.productId, variant }, false)
     }
-    const session = await server.open(signal)
+    const session = await ofDriver(() => server.open(signal))
     for (const { variant } of claimed.applied.filter((former) => !next.has(former.variant))) {
       const dataset = { productId: claimed.productId, variant }
-      await session.remove(dataset)
+      await ofDriver(() => session.remove(dataset))
       await views.remove(dataset)
     }
     if (wanted === null) return
@@ -146,10 +146,8 @@ export class DashboardKeeper {
     const address = await views.provision(stored, view, signal)
     const { variants: _, isIncomplete: __, endpoint: ___, ...shown } = wanted
     const table = { ...view, tenantColumn: TENANT_COLUMN }
-    await session.put(
-      { ...shown, variant: stored.variant, table, address },
-      { tenant: wanted.tenant, roles, formerRoles },
-    )
+    const dataset = { ...shown, variant: stored.variant, table, address }
+    await ofDriver(() => session.put(dataset, { tenant: wanted.tenant, roles, formerRoles }))
     await views.setOpen(stored, true)
   }
 
@@ -198,6 +196,19 @@ function merged(
   const all = new Map<string, ReadonlySet<string>>(before.map(({ variant, roles }) => [variant, new Set(roles)]))
   for (const [variant, roles] of next) all.set(variant, new Set([...(all.get(variant) ?? []), ...roles]))
   return [...all].map(([variant, roles]) => ({ variant, roles: [...roles].sort() }))
+}
+
+/** What is no SluiceError a driver has not meant for people: not a refusal of the database, and its words go into the log alone. */
+async function ofDriver<Result>(ask: () => Promise<Result>): Promise<Result> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (isSluiceError(error)) throw error
+    throw new SluiceError('INTERNAL', 'the driver of dashboards failed', {
+      code: 'dashboards_driver_failed',
+      cause: error,
+    })
+  }
 }
 
 function recorded(error: unknown): RecordedError {

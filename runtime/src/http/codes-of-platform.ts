@@ -24,6 +24,11 @@ export const PLATFORM_CODES = {
     remedy:
       'Give the runtime’s login there the rights that the driver asks for, and use a release that the driver is made for.',
   },
+  dashboards_driver_failed: {
+    status: 500,
+    title: 'Driver of dashboards failed',
+    remedy: 'Tell the authors of the driver what the log of the process says; it is tried again by itself.',
+  },
   dashboard_login_unsafe: {
     status: 500,
     title: 'Unsafe login of dashboards',

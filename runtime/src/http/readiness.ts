@@ -3,7 +3,7 @@ import { isSluiceError } from '@sluice/sdk'
 /** A dependency that readiness asks about. */
 export interface Probe {
   readonly name: string
-  /** Rejects while the dependency does not work. What it gives is shown to anybody: no address and no version. */
+  /** Rejects, or gives `ok: false`, while the dependency does not work. What it gives is shown to anybody: no address and no version. */
   check(signal: AbortSignal): Promise<Readonly<Record<string, unknown>> | undefined>
 }
 
@@ -67,7 +67,7 @@ async function runProbe(probe: Probe): Promise<CheckResult> {
   const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS)
   try {
     const details = await Promise.race([probe.check(signal), rejectOnAbort(signal)])
-    return { ...details, name: probe.name, ok: true, latency_ms: latency() }
+    return { ok: true, ...details, name: probe.name, latency_ms: latency() }
   } catch (error) {
     const message = isSluiceError(error) ? error.message : signal.aborted ? 'it did not answer in time' : 'it failed'
     return { name: probe.name, ok: false, latency_ms: latency(), message }

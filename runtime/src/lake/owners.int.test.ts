@@ -143,6 +143,16 @@ describe('the bucket of a tenant', () => {
     assert.ok((await lake().bucketCount()) > 0)
   })
 
+  it('is looked at again by who replaces a table, however lately it was right', async () => {
+    const ref = await tenantWithRows()
+    const one = lake()
+    await one.requireOwn(ref.warehouse)
+    await rm(bucketOf(ref.warehouse), { recursive: true })
+    await assert.rejects(stageStep({ ...test, lake: one }, { ...ref, table: 'others' }, STEP), { code: 'lake_emptied' })
+    assert.deepEqual(await contentOf(bucketOf(ref.warehouse)), {}, 'nothing is written into its place')
+    assert.equal(await strangeBucket(test.pool, ref.warehouse), 'emptied')
+  })
+
   it('is given one mark by however many look at it at once', async () => {
     const { warehouse: tenant } = await tenantWithRows()
     await rm(join(bucketOf(tenant), tenant, 'owner.json'))

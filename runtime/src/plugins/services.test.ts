@@ -4,9 +4,10 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { SERVICE_KINDS, type ServiceKind } from '@sluice/sdk'
+import { type RunningService, SERVICE_KINDS, type ServiceKind } from '@sluice/sdk'
 import { pluginSummaries } from '../assembly/plugin-summaries.ts'
 import { OWN_SERVICES } from '../config/services.ts'
+import { ServiceHealth } from './service-health.ts'
 import { completeSettings, type LoadedService, loadService, openService } from './services.ts'
 
 let folder: string
@@ -34,9 +35,8 @@ const other = (kind: ServiceKind) => `export default {
   },
 }`
 
-interface Opened {
+interface Opened extends RunningService {
   readonly settings: object
-  close(): void
 }
 
 async function loaded(kind: ServiceKind, name: string) {
@@ -51,7 +51,7 @@ for (const kind of SERVICE_KINDS) {
     const [own = ''] = Object.keys(OWN_SERVICES[kind])
     const told = [...(await loaded(kind, own)).told, ...(await loaded(kind, 'other')).told]
     const plugins = { loaded: [], serving: () => undefined }
-    const [bundled, others] = pluginSummaries(plugins, told)
+    const [bundled, others] = pluginSummaries(plugins, told, [])
     assert.deepEqual([bundled?.kind, bundled?.name, bundled?.package], [kind, own, `@sluice/${kind}`])
     assert.deepEqual([bundled?.version, bundled?.proof.status], [bundled?.package_version, 'bundled'])
     assert.deepEqual([others?.type, others?.name, others?.version], [kind, 'other', '3.2.1'])
@@ -69,10 +69,10 @@ for (const kind of SERVICE_KINDS) {
       return { [Symbol.asyncDispose]: async () => void (hosts -= 1) } as never
     }
     const open = (settings: Readonly<Record<string, unknown>>) =>
-      openService(plugin as never, completeSettings(plugin, settings, 'here') as never, hostFor) as Promise<{
-        readonly service: Opened
-        close(): Promise<void>
-      }>
+      openService<object, Opened>(plugin as never, completeSettings(plugin, settings, 'here'), {
+        hostFor,
+        health: new ServiceHealth(),
+      })
     const { service, close } = await open({ password: 'x', parts: '8' })
     assert.deepEqual([service.settings, hosts], [{ password: 'x', parts: 8 }, 1])
     await close()

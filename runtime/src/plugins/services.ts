@@ -5,6 +5,7 @@
 import {
   type DeclaredPlugin,
   type DeclaredService,
+  type RunningService,
   SERVICE_KINDS,
   type ServiceHost,
   type ServiceKind,
@@ -17,6 +18,7 @@ import { faultWords } from '../parsing/schema-words.ts'
 import { type FoundPlugin, findPlugin, moduleOf, refused } from './loader.ts'
 import { ownPlugin } from './own-plugins.ts'
 import { OF_THIS_RELEASE } from './proof.ts'
+import type { ServiceHealth } from './service-health.ts'
 
 export interface ServiceSearch {
   /** Those of the configuration. */
@@ -41,8 +43,12 @@ export interface LoadedService {
 export type ServiceHosts = (name: string) => Promise<ServiceHost & AsyncDisposable>
 
 /** How a runtime comes by each of its services. */
-export interface ServiceParts extends ServiceSearch {
+export interface ServiceParts extends ServiceSearch, ServiceOpening {}
+
+export interface ServiceOpening {
   readonly hostFor: ServiceHosts
+  /** Is told of each that is open. */
+  readonly health: ServiceHealth
 }
 
 export const isService = (declared: DeclaredPlugin | DeclaredService): declared is DeclaredService =>
@@ -108,16 +114,18 @@ export interface OpenedService<Service> {
  * With a host of its own, which ends with it. Throws what the plugin throws; of one that does not open nothing stays.
  * @param settings complete
  */
-export async function openService<Settings, Service extends { close(): Promise<void> | void }>(
+export async function openService<Settings, Service extends RunningService>(
   plugin: ServicePlugin<ServiceKind, Settings, Service>,
   settings: Settings,
-  hostFor: ServiceHosts,
+  { hostFor, health }: ServiceOpening,
 ): Promise<OpenedService<Service>> {
   const host = await hostFor(`${plugin.kind}-${plugin.name}`)
   const endHost = () => host[Symbol.asyncDispose]()
   try {
     const service = await plugin.open(settings, host)
+    health.watch(plugin, service, host.clock)
     const close = async () => {
+      health.forget(service)
       try {
         await service.close()
       } finally {

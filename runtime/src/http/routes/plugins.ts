@@ -31,7 +31,12 @@ export interface PluginSummary {
   readonly sdk: string
   readonly capabilities: Readonly<Record<string, unknown>>
   readonly proof: PluginProofSummary
-  readonly health: { readonly status: string; readonly message?: string }
+  readonly health: {
+    readonly status: string
+    readonly since?: string
+    readonly message?: string
+    readonly remedy?: string
+  }
 }
 
 const Plugin = Type.Object(
@@ -72,8 +77,12 @@ const Plugin = Type.Object(
       message: Type.String(),
     }),
     health: Type.Object({
-      status: Type.String({ description: 'Of a service unknown: what needs its server tells of that.' }),
+      status: Type.String({
+        description: 'ok, degraded or down; unused: another serves the type; unknown: a service that cannot be asked.',
+      }),
+      since: Type.Optional(Type.String({ format: 'date-time', description: 'Of a service: since when it is so.' })),
       message: Type.Optional(Type.String()),
+      remedy: Type.Optional(Type.String({ description: 'Of a service that is down: what to do.' })),
     }),
   },
   { $id: 'Plugin' },

@@ -11,6 +11,11 @@ const Check = Type.Object({
   ok: Type.Boolean(),
   latency_ms: Type.Integer(),
   message: Type.Optional(Type.String()),
+  state: Type.Optional(
+    Type.String({ description: 'ok, degraded, down or unknown; what is down may be ok to do without.' }),
+  ),
+  since: Type.Optional(Type.String({ format: 'date-time' })),
+  remedy: Type.Optional(Type.String()),
 })
 
 const Readiness = Type.Object(

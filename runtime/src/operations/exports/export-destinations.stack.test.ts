@@ -38,7 +38,7 @@ before(async () => {
 after(async () => {
   for (const one of opened) await one.close()
   await store?.dropBucket(BUCKET)
-  store?.close()
+  await store?.close()
   await rm(folder, { recursive: true, force: true })
 })
 

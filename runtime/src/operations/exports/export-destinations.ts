@@ -47,7 +47,7 @@ export class ExportDestinations {
       signal.throwIfAborted()
       throw body.failure?.error ?? refusal(name, error)
     } finally {
-      store.close()
+      await store.close()
     }
   }
 

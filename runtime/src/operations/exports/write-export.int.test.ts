@@ -105,7 +105,7 @@ describe('writing exports', () => {
         return store.put(path, body, options)
       },
       uri: (path) => `s3://${path}`,
-      close() {},
+      close: async () => {},
     }),
   })
 

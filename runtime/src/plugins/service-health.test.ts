@@ -1,0 +1,57 @@
+/** What is told of servers beside the runtime, by what they answer. Against real ones: stack/streams and stack/object-store. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SERVICE_KINDS, SluiceError } from '@sluice/sdk'
+import { Registry } from 'prom-client'
+import { until } from '../../../test/until.ts'
+import { serviceMetrics } from '../metrics/services.ts'
+import { ServiceHealth } from './service-health.ts'
+
+const away = new SluiceError('TRANSIENT', 'it is away', { code: 'bus_unavailable', remedy: 'Start it.' })
+/** What a client library may say. */
+const worded = new Error('connect ECONNREFUSED 10.1.2.3:9092')
+
+for (const kind of SERVICE_KINDS) {
+  test(`a service of kind ${kind} that is down is told since when and what to do, until it answers or is closed`, async () => {
+    const health = new ServiceHealth()
+    const metrics = new Registry()
+    serviceMetrics(metrics, health)
+    const counted = async () => {
+      const text = await metrics.metrics()
+      return SERVICE_KINDS.map((one) => Number(new RegExp(`\\{kind="${one}"\\} (\\d)`).exec(text)?.[1]))
+    }
+    const only = (count: number) => SERVICE_KINDS.map((one) => (one === kind ? count : 0))
+    assert.deepEqual(await counted(), only(0), 'there before any is open')
+    let answer: Error | null = null
+    const due: (() => unknown)[] = []
+    const every = (_: number, run: () => unknown) => {
+      due.push(run)
+      return () => {}
+    }
+    const clock = { nowMs: Date.now, every }
+    const service = { ping: async () => (answer === null ? undefined : Promise.reject(answer)) }
+    health.watch({ kind, name: 'one' }, service, clock)
+    assert.equal(health.states()[0]?.status, 'unknown')
+    await until('it has answered', async () => health.states()[0]?.status === 'ok')
+    const ask = async (error: Error | null) => {
+      answer = error
+      await due[0]?.()
+      return health.states()[0]
+    }
+    const down = await ask(away)
+    assert.deepEqual([down?.status, down?.message, down?.remedy], ['down', 'it is away', 'Start it.'])
+    const still = await ask(worded)
+    assert.deepEqual([still?.status, still?.since], ['down', down?.since])
+    assert.ok(still?.remedy && !JSON.stringify(still).includes('10.1.2.3'))
+    assert.deepEqual(await counted(), only(1))
+    health.watch({ kind, name: 'one' }, {}, clock)
+    assert.deepEqual([health.states().length, health.states()[0]?.status], [1, 'down'], 'the worse of two')
+    assert.equal((await ask(null))?.message, undefined)
+    assert.deepEqual(await counted(), only(0))
+    health.forget(service)
+    assert.deepEqual(
+      health.states().map(({ status }) => status),
+      ['unknown'],
+    )
+  })
+}
