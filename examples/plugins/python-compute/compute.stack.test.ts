@@ -8,10 +8,10 @@ import { Client as Source } from 'pg'
 import { type Client, type Json, manifests, ok } from '../../../acceptance/client.ts'
 import { printedBy } from '../../../packaging/tarballs.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../../../runtime/src/database/embedded-server.ts'
+import { placeTestCluster } from '../../../runtime/src/database/testing.ts'
 import { withDatabase } from '../../../test/crash/databases.ts'
 import { RuntimeProcess } from '../../../test/crash/runtime-process.ts'
 import { adminOf, connectSource, makeTenant, personOf, registerProduct, servedAt } from '../../../test/first-steps.ts'
-import { placeTestCluster } from '../../../runtime/src/database/testing.ts'
 
 const PYTHON = process.env['SLUICE_TEST_ICEBERG_PYTHON'] as string
 const PASSWORD = 'reads-the-catalog'

@@ -75,7 +75,7 @@ describe('an S3 store', () => {
         )
         assertSays(failed, said, code)
       } finally {
-        store.close()
+        await store.close()
       }
     })
   const address = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
