@@ -134,6 +134,12 @@ describe('an answer without end', () => {
 for (const [what, status, code, said] of [
   ['a bucket that is not there', 404, 'NoSuchBucket', null],
   ['a bucket that the login may not see', 403, 'AccessDenied', null],
+  ['a bucket that is somebody’s in another region', 301, 'PermanentRedirect', null],
+  ['a bucket that is somebody’s, and has just been made', 307, 'TemporaryRedirect', null],
+  ['another region to sign for that bucket', 400, 'AuthorizationHeaderMalformed', null],
+  ['a bucket in a region that does not speak for others', 400, 'IllegalLocationConstraintException', null],
+  ['a bucket that was shut down', 403, 'AllAccessDisabled', null],
+  ['a secret that is not the key’s', 403, 'SignatureDoesNotMatch', 'object_store_refused'],
   ['a key that it does not know', 403, 'InvalidAccessKeyId', 'object_store_refused'],
   ['its own trouble', 503, 'SlowDown', 'object_store_unavailable'],
 ] as const) {

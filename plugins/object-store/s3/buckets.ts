@@ -15,7 +15,7 @@ import { openLentAccess } from './lent-access.ts'
 import {
   type Attempt,
   insist,
-  isDenied,
+  isOfOthers,
   isVerdict,
   objectExists,
   openClient,
@@ -188,7 +188,7 @@ export class S3Buckets implements Buckets {
       ASKED_FOR,
       () =>
         client.listObjectsV2Query(ASKED_FOR, '', '', '', 1, '').catch((error: unknown) => {
-          if (!isVerdict(error, 'missing') && !isDenied(error)) throw error
+          if (!isVerdict(error, 'missing') && !isOfOthers(error)) throw error
         }),
       signal,
     )

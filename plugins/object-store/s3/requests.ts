@@ -259,8 +259,17 @@ export function isVerdict(error: unknown, verdict: Verdict): boolean {
   return verdictOf(error) === verdict
 }
 
-/** The login is known, and may not do that. */
-export const isDenied = (error: unknown): boolean => codeOf(error) === 'AccessDenied'
+/** What a store says of a bucket that is somebody else's, there or in another region: the names are all its users' together. */
+const OF_OTHERS: ReadonlySet<string> = new Set([
+  'AccessDenied',
+  'AllAccessDisabled',
+  'AuthorizationHeaderMalformed',
+  'IllegalLocationConstraintException',
+  'PermanentRedirect',
+  'TemporaryRedirect',
+])
+
+export const isOfOthers = (error: unknown): boolean => OF_OTHERS.has(codeOf(error))
 
 function objectError(verdict: Exclude<Verdict, 'again' | 'beyond'>, path: string, cause: unknown): SluiceError {
   const place = new Error(`object store path ${JSON.stringify(path)}`, { cause })
