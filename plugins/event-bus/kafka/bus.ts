@@ -24,7 +24,8 @@ export async function openKafkaBus(settings: KafkaSettings): Promise<EventBus> {
     drop: (tenant) => guarded(() => drop(kafka, admin, settings, tenant)),
     publish: (messages) => guarded(() => publish(producer, messages)),
     changes,
-    ping: () => guarded(async () => void (await admin.metadata({ topics: [] }))),
+    // Or else the client answers with what it heard at first, for ever.
+    ping: () => guarded(async () => void (await admin.metadata({ topics: [], forceUpdate: true }))),
     async close() {
       const closing = () => Promise.allSettled([producer.close(true), admin.close(), closeChanges()])
       // Nothing is sent any more; a broker that does not answer to a goodbye is left.
