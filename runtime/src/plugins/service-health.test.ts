@@ -1,6 +1,7 @@
 /** What is told of servers beside the runtime, by what they answer. Against real ones: stack/streams and stack/object-store. */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { SERVICE_KINDS, SluiceError } from '@sluice/sdk'
 import { Registry } from 'prom-client'
 import { until } from '../../../test/until.ts'
@@ -55,3 +56,31 @@ for (const kind of SERVICE_KINDS) {
     )
   })
 }
+
+test('a ping that fails at once, and not by its promise, ends nothing but itself', async () => {
+  const unheard: unknown[] = []
+  const hear = (error: unknown) => unheard.push(error)
+  const limits: AbortController[] = []
+  const timeout = mock.method(AbortSignal, 'timeout', () => {
+    const limit = new AbortController()
+    limits.push(limit)
+    return limit.signal
+  })
+  process.on('unhandledRejection', hear)
+  try {
+    const health = new ServiceHealth()
+    const ping = () => {
+      throw new Error('it throws')
+    }
+    health.watch({ kind: 'event-bus', name: 'one' }, { ping }, { nowMs: Date.now, every: () => () => {} })
+    await until('it has failed', async () => health.states()[0]?.status === 'down')
+    for (const limit of limits) limit.abort(new Error('its time is over'))
+    await turn()
+    await turn()
+    assert.equal(limits.length, 1)
+    assert.deepEqual(unheard, [])
+  } finally {
+    process.off('unhandledRejection', hear)
+    timeout.mock.restore()
+  }
+})

@@ -61,7 +61,8 @@ async function answerOf(
   const over = Promise.withResolvers<never>()
   signal.addEventListener('abort', () => over.reject(signal.reason), { once: true })
   try {
-    await Promise.race([service.ping?.(signal), over.promise])
+    // One that throws before it has promised anything leaves nobody else to hear of its time being over.
+    await Promise.race([over.promise, Promise.resolve().then(() => service.ping?.(signal))])
     return { status: 'ok' }
   } catch (error) {
     // What another error says may hold addresses, and is for nobody.
