@@ -18,6 +18,10 @@ import type { Source } from './settings.ts'
 const APPLICATION_NAME = 'sluice connector'
 /** How long an ended call waits for the server to hear of it. */
 const CANCEL_TIMEOUT_MS = 500
+/** What a call has brought waits for so long for its session to be cleared. */
+export const CLEAR_TIMEOUT_MS = 5_000
+/** Not `DISCARD ALL`: before PostgreSQL 17 it takes away the role that a login is given by `ALTER ROLE … SET role`. */
+const AS_AFTER_LOGIN = 'RESET ALL; SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP'
 const CATALOG_TIMEOUT_MS = 30_000
 const LOCK_TIMEOUT_MS = 10_000
 
@@ -150,6 +154,7 @@ export class Session {
   #signal: AbortSignal
   #copy: { readonly running: boolean } | null = null
   #busy = 0
+  #isInTransaction = false
   readonly #onAbort = () => void this.close()
   #closing: Promise<void> | null = null
 
@@ -176,13 +181,16 @@ export class Session {
   /** Leaves nothing of its call: no transaction, lock or setting. False where it cannot be used again. */
   async clear(): Promise<boolean> {
     if (this.#closing !== null || this.#copy !== null) return false
+    // What a transaction has set ends with it, and behind a pooler the session may be others' too. Where none is open, the server
+    // would write a warning into its log.
+    const sql = this.#isInTransaction ? 'ROLLBACK' : AS_AFTER_LOGIN
     try {
-      await this.run('ROLLBACK')
-      await this.run('DISCARD ALL')
+      await within(this.#way.host.clock, NEVER, CLEAR_TIMEOUT_MS, (hurry) => orAbort(hurry, this.run(sql)))
     } catch {
       // What the call has brought is whole; the next one logs in.
       return false
     }
+    this.#isInTransaction = false
     this.#signal.removeEventListener('abort', this.#onAbort)
     return this.#closing === null
   }
@@ -198,6 +206,7 @@ export class Session {
    * for the login or database changes how values are written. SET LOCAL, so that it holds behind poolers too.
    */
   async begin(): Promise<void> {
+    this.#isInTransaction = true
     await this.run(
       'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;' +
         "SET LOCAL search_path = pg_catalog; SET LOCAL client_encoding = 'UTF8';" +
@@ -211,6 +220,7 @@ export class Session {
 
   async rollback(): Promise<void> {
     await this.run('ROLLBACK')
+    this.#isInTransaction = false
   }
 
   /** A statement without a result. */
