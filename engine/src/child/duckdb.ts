@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type DuckDBConnection,
   DuckDBInstance,
+  type DuckDBPendingResult,
   type DuckDBPreparedStatement,
   type DuckDBResult,
 } from '@duckdb/node-api'
@@ -101,9 +102,38 @@ const LONGEST_WAIT_MS = 8
  */
 export async function runInThreads(statement: DuckDBPreparedStatement): Promise<DuckDBResult> {
   const pending = statement.start()
-  const { pending_result: state } = pending as unknown as { readonly pending_result: bindings.PendingResult }
-  for (let waitMs = 0; !isOver(state); waitMs = Math.min(waitMs + 1, LONGEST_WAIT_MS)) await sleep(waitMs)
+  if (hasThreads) await untilOver(pending)
   return pending.getResult()
+}
+
+let hasThreads = true
+
+/** So long nobody works only where there is nobody, or on a machine that has other cares. */
+const NOBODY_MS = 2_000
+
+/**
+ * To be called when the threads are begun: where the system gives none, by a limit of its own, DuckDB says nothing, and statements
+ * would wait for ever. They are then worked on as `run` does it.
+ */
+export async function lookForThreads(connection: DuckDBConnection): Promise<void> {
+  const statement = await prepare(connection, 'SELECT 1', [])
+  try {
+    const pending = statement.start()
+    hasThreads = await untilOver(pending, performance.now() + NOBODY_MS)
+    await pending.getResult()
+  } finally {
+    statement.destroySync()
+  }
+}
+
+/** False where it is not over by then. Throws what it failed by. */
+async function untilOver(pending: DuckDBPendingResult, byMs = Number.POSITIVE_INFINITY): Promise<boolean> {
+  const { pending_result: state } = pending as unknown as { readonly pending_result: bindings.PendingResult }
+  for (let waitMs = 0; !isOver(state); waitMs = Math.min(waitMs + 1, LONGEST_WAIT_MS)) {
+    if (performance.now() > byMs) return false
+    await sleep(waitMs)
+  }
+  return true
 }
 
 /** Throws what it failed by. */

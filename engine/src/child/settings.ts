@@ -2,7 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { filesOf } from '../job.ts'
 import { type ChildJob, INPUT_FD, OUTPUT_FD } from '../protocol.ts'
 import { quoteText } from '../sql-text.ts'
-import { execute } from './duckdb.ts'
+import { execute, lookForThreads } from './duckdb.ts'
 import { descriptorPath } from './relations.ts'
 
 /** DuckDB's own count leaves out strings, lists and its work areas; the rest of the limit is for those. */
@@ -24,6 +24,7 @@ export async function lockSettings(connection: DuckDBConnection, job: ChildJob):
     ...(job.grounds === null ? ['lock_configuration = true'] : []),
   ]
   for (const setting of settings) await execute(connection, `SET ${setting}`)
+  await lookForThreads(connection)
 }
 
 /** For another own job over the same folders. */
