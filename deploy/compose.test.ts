@@ -21,6 +21,7 @@ import { jobMetrics } from '../runtime/src/metrics/jobs.ts'
 import { logMetrics } from '../runtime/src/metrics/log.ts'
 import { openLineageMetrics } from '../runtime/src/metrics/openlineage.ts'
 import { platformMetrics } from '../runtime/src/metrics/platform.ts'
+import { serviceMetrics } from '../runtime/src/metrics/services.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
 import { SCHEDULE_JOB } from '../runtime/src/registry/schedule-job.ts'
 
@@ -194,6 +195,7 @@ test('rules and dashboards speak of metrics that there are', async () => {
   changeMetrics(registry, pool)
   openLineageMetrics(registry, pool)
   cpuMetrics(registry)
+  serviceMetrics(registry, { states: () => [] })
   const idle = () => ({ slots: 1, busy: 0, waiting: 0 })
   slotMetrics(registry, { engine: idle, source: idle })
   httpMetrics(registry)({ method: 'GET', route: '/', status: 200, durationMs: 1 } as never)

@@ -26,8 +26,9 @@ export class KeptSession {
 
   /** In place of `close`, by a call that has ended well: the session is as after a login, and waits for the next call. */
   async giveBack(session: Session): Promise<void> {
-    // Another call may have given its own back meanwhile: one is kept.
-    if (this.#idle !== null || !(await session.clear()) || this.#idle !== null) return session.close()
+    const isClear = this.#idle === null && (await session.clear())
+    // Another call may have left its own while this one was cleared.
+    if (!isClear || this.#idle !== null) return session.close()
     this.#idle = session
     this.#stopWatch = this.#clock.every(IDLE_MS, () => {
       this.#forget()

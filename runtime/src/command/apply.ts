@@ -83,6 +83,7 @@ async function confirm(call: CommandCall, plan: FolderPlan, asking: Asking): Pro
         answers: ['y', 'yes'],
         flag: 'yes',
         does: 'deploys without asking',
+        plan: 'check',
       }))) &&
     (removed.length === 0 ||
       flags['yes-prune'] ||
@@ -91,6 +92,7 @@ async function confirm(call: CommandCall, plan: FolderPlan, asking: Asking): Pro
         answers: [String(removed.length)],
         flag: 'yes-prune',
         does: 'removes products without asking',
+        plan: 'check',
       })))
   if (!agreed) throw new Error('nothing was done: it was not confirmed')
 }

@@ -3,7 +3,13 @@ import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { askingAt, type Confirmation, confirmed } from './confirmation.ts'
 
-const WANTED: Confirmation = { question: 'Do it? ', answers: ['y', 'yes'], flag: 'yes', does: 'does it without asking' }
+const WANTED: Confirmation = {
+  question: 'Do it? ',
+  answers: ['y', 'yes'],
+  flag: 'yes',
+  does: 'does it without asking',
+  plan: 'check',
+}
 
 function terminal(isTTY: boolean) {
   const input = Object.assign(new PassThrough(), { isTTY })

@@ -37,12 +37,14 @@ export interface Confirmation {
   readonly flag: string
   /** What the flag does, as the rest of a sentence: `deploys without asking`. */
   readonly does: string
+  /** The flag that shows beforehand what would be done, where there is one. */
+  readonly plan?: string
 }
 
 /** Whether it was confirmed. Throws where nobody can be asked. */
 export async function confirmed({ isTerminal, ask }: Asking, wanted: Confirmation): Promise<boolean> {
   if (isTerminal) return wanted.answers.includes((await ask(wanted.question)).toLowerCase())
   throw Object.assign(new Error('there is no terminal to ask on, and nothing was done'), {
-    remedy: `Look at the plan with --check; --${wanted.flag} ${wanted.does}.`,
+    remedy: `${wanted.plan === undefined ? '' : `Look at the plan with --${wanted.plan}; `}--${wanted.flag} ${wanted.does}.`,
   })
 }

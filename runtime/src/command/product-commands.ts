@@ -1,5 +1,5 @@
 import { listed, required, UsageError } from './arguments.ts'
-import { type Command, type CommandCall, gone, segment, word } from './command.ts'
+import { type Command, type CommandCall, segment, word } from './command.ts'
 import { ACCEPT, accepted, BREAKS, type DeployAnswer, LOWER, shownPlan } from './deploy-answer.ts'
 import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
 import { PREVIEW_COMMANDS, previewNote } from './preview-commands.ts'
@@ -200,16 +200,14 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   },
   quality: QUALITY_COMMAND,
   'product delete': {
-    usage: 'product delete PRODUCT [--abandon TYPES]',
+    usage: 'product delete PRODUCT [--confirm PRODUCT] [--abandon TYPES]',
     summary: 'remove a product with every copy of its data',
-    flags: { abandon: 'endpoints whose rows may stay where no store is loaded; for administrators' },
-    remote: true,
-    async run(call) {
-      const { abandon } = call.args.flags
-      const query = typeof abandon === 'string' ? `?abandon=${encodeURIComponent(abandon)}` : ''
-      await (await call.client()).request('DELETE', `/api/v1/products/${segment(call, 0, 'PRODUCT')}${query}`)
-      return gone(call, `The product ${word(call, 0, 'PRODUCT')} is gone.`)
+    flags: {
+      confirm: 'the product once more: does not ask. Without it and without a terminal nothing is done',
+      abandon: 'endpoints whose rows may stay where no store is loaded; for administrators',
     },
+    remote: true,
+    run: async (call) => (await import('./product-deletion.ts')).deleteProduct(call),
   },
   'product materialize': {
     usage: 'product materialize PRODUCT',

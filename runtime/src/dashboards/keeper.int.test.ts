@@ -156,15 +156,41 @@ describe('a wish', () => {
   })
 })
 
-test('an error that a driver has not meant for people is told as the driver’s, without its words', async () => {
-  await wish(PRODUCT)
-  const server = { open: () => Promise.reject(new TypeError(`${PASSWORD} is not a function`)) } as never
-  const options = { pool, logger: silent, views, driver: 'other', server, load: wantsNothing }
-  await seeTo(new DashboardKeeper(options))
-  const { error } = (await dashboardState(pool, PRODUCT)) ?? {}
-  assert.equal(error?.code, 'dashboards_driver_failed')
-  assert.ok(!JSON.stringify(error).includes(PASSWORD))
-})
+async function fails(): Promise<never> {
+  throw new TypeError(`${PASSWORD} is not a function`)
+}
+
+/** Of a store that has the rows that are wanted. */
+const filled = {
+  shown: {},
+  describe: async () => ({ schema: 's', name: 'v', columns: [] }),
+  provision: async () => `postgresql://login:${PASSWORD}@127.0.0.1:9/serving`,
+  setOpen: async () => undefined,
+}
+const wantsOne = async () =>
+  ({ productId: PRODUCT, tenant: 'acme', variants: [{ variant: 'masked', subjects: [] }] }) as never
+
+for (const [what, server, load, of] of [
+  ['open', { open: fails }, wantsNothing, null],
+  ['remove', { open: async () => ({ remove: fails }) }, wantsNothing, null],
+  ['put', { open: async () => ({ put: fails }) }, wantsOne, filled],
+] as const) {
+  test(`an error of a driver’s ${what} that is not meant for people is told as the driver’s, and its words to nobody`, async () => {
+    await wish(PRODUCT)
+    const claimed = await claim()
+    assert.ok(claimed !== null)
+    await finishDashboards(pool, claimed, { digest: 'old', applied: [{ variant: 'masked', roles: [] }], againMs: null })
+    await wish(PRODUCT)
+    lines.splice(0)
+    const stands = { views: (of ?? views) as ServingViews, server: server as never, load }
+    await seeTo(new DashboardKeeper({ pool, logger: silent, driver: 'other', ...stands }))
+    const { error } = (await dashboardState(pool, PRODUCT)) ?? {}
+    assert.equal(error?.code, 'dashboards_driver_failed')
+    const log = lines.join('\n')
+    assert.match(log, /TypeError.* at .*fails.*keeper\.int\.test\.ts/, 'the log says where')
+    assert.ok(!`${JSON.stringify(error)}${log}`.includes(PASSWORD))
+  })
+}
 
 describe('while the dashboard server does not answer', () => {
   for (const [what, port] of [

@@ -153,7 +153,8 @@ export class DashboardKeeper {
 
   #warn(message: string, error: unknown, details: Readonly<Record<string, unknown>>): void {
     const { code, message: what } = recorded(error)
-    this.#options.logger.warn(message, { ...details, code, error: what })
+    const at = isSluiceError(error) && code === DRIVER_FAILED ? { at: placeOf(error.cause) } : {}
+    this.#options.logger.warn(message, { ...details, code, error: what, ...at })
   }
 }
 
@@ -198,17 +199,26 @@ function merged(
   return [...all].map(([variant, roles]) => ({ variant, roles: [...roles].sort() }))
 }
 
-/** What is no SluiceError a driver has not meant for people: not a refusal of the database, and its words go into the log alone. */
+const DRIVER_FAILED = 'dashboards_driver_failed'
+
+/** What is no SluiceError a driver has not meant for people: not a refusal of the database, and its words are told to nobody. */
 async function ofDriver<Result>(ask: () => Promise<Result>): Promise<Result> {
   try {
     return await ask()
   } catch (error) {
     if (isSluiceError(error)) throw error
     throw new SluiceError('INTERNAL', 'the driver of dashboards failed', {
-      code: 'dashboards_driver_failed',
+      code: DRIVER_FAILED,
       cause: error,
     })
   }
+}
+
+/** For the log: where the driver failed, and not by which words, since those may hold the password that `put` is given. */
+function placeOf(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error
+  const frames = (error.stack ?? '').split('\n').filter((line) => /^ +at /.test(line))
+  return [error.name, ...frames].join('\n')
 }
 
 function recorded(error: unknown): RecordedError {

@@ -36,9 +36,14 @@ export function faultLog(
       request_id: call.requestId,
       trace_id: call.traceparent?.split('-')[1],
       code,
-      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-      cause: cause instanceof Error ? (cause.stack ?? cause.message) : undefined,
+      error: textOf(error),
+      cause: cause === undefined ? undefined : textOf(cause),
       ...(isOver && known !== undefined && known.leftOut > 0 ? { left_out: known.leftOut } : {}),
     })
   }
+}
+
+/** A thread's own error comes as the text of its stack. */
+function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

@@ -49,11 +49,10 @@ for (const kind of SERVICE_KINDS) {
     assert.deepEqual([health.states().length, health.states()[0]?.status], [1, 'down'], 'the worse of two')
     assert.equal((await ask(null))?.message, undefined)
     assert.deepEqual(await counted(), only(0))
+    await ask(away)
     health.forget(service)
-    assert.deepEqual(
-      health.states().map(({ status }) => status),
-      ['unknown'],
-    )
+    assert.equal((await ask(away))?.status, 'unknown', 'an answer that comes late is none of the other')
+    assert.deepEqual([health.states().length, await counted()], [1, only(0)])
   })
 }
 
@@ -83,4 +82,31 @@ test('a ping that fails at once, and not by its promise, ends nothing but itself
     process.off('unhandledRejection', hear)
     timeout.mock.restore()
   }
+})
+
+test('of two of one kind and name the worse is told, whichever was opened first', async () => {
+  const clock = { nowMs: Date.now, every: () => () => {} }
+  const services = {
+    ok: { ping: async () => undefined },
+    unknown: {},
+    down: { ping: () => Promise.reject(away) },
+  } as const
+  const order = ['ok', 'unknown', 'down'] as const
+  for (const one of order) {
+    for (const other of order) {
+      const health = new ServiceHealth()
+      for (const status of [one, other]) health.watch({ kind: 'compute', name: 'x' }, { ...services[status] }, clock)
+      const worse = order[Math.max(order.indexOf(one), order.indexOf(other))]
+      await until(`${one} and ${other} are ${worse}`, () => health.states()[0]?.status === worse)
+      assert.equal(health.states().length, 1)
+    }
+  }
+})
+
+test('a server that says nothing is down', async () => {
+  const health = new ServiceHealth(1)
+  const silent = { ping: () => new Promise<void>(() => {}) }
+  health.watch({ kind: 'event-bus', name: 'one' }, silent, { nowMs: Date.now, every: () => () => {} })
+  await until('it is given up', () => health.states()[0]?.status === 'down')
+  assert.equal(health.states()[0]?.message, 'it does not answer')
 })

@@ -15,11 +15,18 @@ export interface ServiceState {
 
 const EVERY_MS = 10_000
 const ANSWER_MS = 5_000
+/** From the best to the worst. */
+const ORDER: readonly ServiceState['status'][] = ['ok', 'unknown', 'down']
 
 type Named = Pick<ServicePlugin<ServiceKind, never, unknown>, 'kind' | 'name'>
 
 export class ServiceHealth {
   readonly #states = new Map<object, ServiceState>()
+  readonly #answerMs: number
+
+  constructor(answerMs = ANSWER_MS) {
+    this.#answerMs = answerMs
+  }
 
   /** From now on, until the clock of its host is stopped. Asks it at once, and waits for nothing. */
   watch({ kind, name }: Named, service: Pick<RunningService, 'ping'>, clock: Clock): void {
@@ -39,13 +46,14 @@ export class ServiceHealth {
     const worst = new Map<string, ServiceState>()
     for (const state of this.#states.values()) {
       const key = `${state.kind}:${state.name}`
-      if (worst.get(key)?.status !== 'down') worst.set(key, state)
+      const other = worst.get(key)
+      if (other === undefined || isWorse(state, other)) worst.set(key, state)
     }
     return [...worst.values()]
   }
 
   async #ask(service: Pick<RunningService, 'ping'>): Promise<void> {
-    const found = await answerOf(service)
+    const found = await answerOf(service, this.#answerMs)
     const before = this.#states.get(service)
     if (before === undefined) return
     const { kind, name } = before
@@ -54,10 +62,14 @@ export class ServiceHealth {
   }
 }
 
+const isWorse = ({ status }: ServiceState, than: ServiceState): boolean =>
+  ORDER.indexOf(status) > ORDER.indexOf(than.status)
+
 async function answerOf(
   service: Pick<RunningService, 'ping'>,
+  answerMs: number,
 ): Promise<Pick<ServiceState, 'status' | 'message' | 'remedy'>> {
-  const signal = AbortSignal.timeout(ANSWER_MS)
+  const signal = AbortSignal.timeout(answerMs)
   const over = Promise.withResolvers<never>()
   signal.addEventListener('abort', () => over.reject(signal.reason), { once: true })
   try {

@@ -68,19 +68,22 @@ for (const kind of SERVICE_KINDS) {
       hosts += 1
       return { [Symbol.asyncDispose]: async () => void (hosts -= 1) } as never
     }
+    const health = new ServiceHealth()
+    const told = () => health.states().map((one) => `${one.kind}:${one.name}`)
     const open = (settings: Readonly<Record<string, unknown>>) =>
       openService<object, Opened>(plugin as never, completeSettings(plugin, settings, 'here'), {
         hostFor,
-        health: new ServiceHealth(),
+        health,
       })
     const { service, close } = await open({ password: 'x', parts: '8' })
     assert.deepEqual([service.settings, hosts], [{ password: 'x', parts: 8 }, 1])
+    assert.deepEqual(told(), [`${kind}:other`])
     await close()
-    assert.equal(hosts, 0)
+    assert.deepEqual([hosts, told()], [0, []])
     await assert.rejects(open({ password: 'broken' }), /does not open/)
     const stuck = await open({ password: 'stuck' })
     await assert.rejects(stuck.close(), /does not close/)
-    assert.equal(hosts, 0)
+    assert.deepEqual([hosts, told()], [0, []])
     for (const [wrong, said] of [
       [{}, /here lacks password/],
       [{ password: 'far-too-long' }, /here\.password/],

@@ -9,6 +9,7 @@ import { saveVersion } from './versions.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
+const OF_CRM = { domain: 'crm', archetype: 'aggregate', createdBy: ANN } as const
 after(() => registry[Symbol.asyncDispose]())
 
 test('all classes of a raw column are kept, and guesses take none away', async () => {
@@ -81,8 +82,7 @@ test('who asks about some raw columns is told of each what all of them together 
   await inTransaction(pool, async (tx) => {
     const columns = ['ssn', 'email', 'phone'].map((column) => JSON.stringify([name, 'public.people', column]))
     for (const product of ['people', 'staff']) {
-      const of = { tenant, domain: 'crm', name: product, archetype: 'aggregate', createdBy: ANN } as const
-      const { id: productId } = await createProduct(tx, of)
+      const { id: productId } = await createProduct(tx, { ...OF_CRM, tenant, name: product })
       const output = columns.map((_, at) => ({ name: `own_${at}`, classification: ['pii.email', 'internal'][at % 2] }))
       const normalised = { inputs: [], output: { columns: output } }
       await saveVersion(tx, { productId, version: '1.0.0', manifests: {}, normalised, digest: 'd', deployedBy: ANN })
@@ -90,8 +90,15 @@ test('who asks about some raw columns is told of each what all of them together 
       await saveRawClasses(tx, { id: productId, tenant }, new Map(columns.map((column) => [column, ['pii.email']])))
       columns.push(...output.map((column) => productColumn(`crm.${product}`, column.name)))
     }
+    // Kept of one that gives it no more, by somebody who has not made the connection.
+    const [kept] = columns as [string]
+    const { id: former } = await createProduct(tx, { ...OF_CRM, tenant, name: 'former' })
+    await saveRawClasses(tx, { id: former, tenant }, new Map([[kept, ['pii.identifier']]]))
+    await keepLostClasses(tx, { id: former, tenant }, new Map(), { ...ANN, subject: 'bob' })
+    await deleteProduct(tx, tenant, former)
     const all = await rawClasses(tx, tenant)
     assert.equal(all.size, columns.length)
+    assert.deepEqual([...(all.get(kept) ?? [])].sort(), ['pii.email', 'pii.identifier'])
     for (let chosen = 0; chosen < 2 ** columns.length; chosen += 37) {
       const only = columns.filter((_, at) => (chosen >> at) % 2 === 1)
       const told = await rawClasses(tx, tenant, only)

@@ -11,7 +11,7 @@ import { maybeOne, type Transaction } from './sql.ts'
 export const withTenant = (slug: string): string =>
   `with kept as materialized (select slug from tenants where slug = ${slug} for key share)`
 
-/** Nobody else has anything of the tenant locked from here on; false where it is gone. The first step of removing it. */
-export async function lockForRemoval(tx: Transaction, slug: string): Promise<boolean> {
-  return (await maybeOne(tx, 'removing the tenant', 'select from tenants where slug = $1 for update', [slug])) !== null
+/** Nobody else has anything of the tenant locked from here on. The first step of removing it; without effect where it is gone. */
+export async function lockForRemoval(tx: Transaction, slug: string): Promise<void> {
+  await maybeOne(tx, 'removing the tenant', 'select from tenants where slug = $1 for update', [slug])
 }

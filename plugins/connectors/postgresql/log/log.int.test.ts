@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { ChangeEvent, ChangePosition, ChangeSource, ChangeStream, Connector } from '@sluice/sdk'
+import { until } from '../../../../test/until.ts'
 import { createConnector } from '../connector.ts'
 import { IDLE_MS } from '../kept-session.ts'
 import { parseSettings } from '../settings.ts'
@@ -439,4 +440,29 @@ test('calls one after the other go on with one session, and nothing of a call is
     await own.close()
   }
   assert.deepEqual(await ours(), [], 'a connector that is closed leaves no session')
+})
+
+test('of calls at once one leaves its session to the next, and that ends when it was idle for too long', async () => {
+  const host = sourceHost()
+  const idle: (() => unknown)[] = []
+  const every: typeof host.clock.every = (ms, run) => {
+    if (ms !== IDLE_MS) return host.clock.every(ms, run)
+    idle.push(run)
+    return () => idle.splice(idle.indexOf(run), 1)
+  }
+  const own = createConnector(parseSettings(source.settings), { ...host, clock: { ...host.clock, every } })
+  const sessions = async () =>
+    (await source.sql(`SELECT FROM pg_stat_activity WHERE application_name = 'sluice connector'`)).length
+  const others = await sessions()
+  try {
+    for (let turn = 0; turn < 5; turn += 1) {
+      await Promise.all(Array.from({ length: 6 }, () => own.discover({ after: null, limit: 10 }, signal)))
+      assert.equal(idle.length, 1)
+      await until('the others have ended', async () => (await sessions()) - others === 1)
+    }
+    for (const run of [...idle]) run()
+    await until('none is left', async () => (await sessions()) === others)
+  } finally {
+    await own.close()
+  }
 })

@@ -14,8 +14,10 @@ const Check = Type.Object({
   state: Type.Optional(
     Type.String({ description: 'ok, degraded, down or unknown; what is down may be ok to do without.' }),
   ),
-  since: Type.Optional(Type.String({ format: 'date-time' })),
-  remedy: Type.Optional(Type.String()),
+  since: Type.Optional(
+    Type.String({ format: 'date-time', description: 'Of a server beside the runtime: since when it is so.' }),
+  ),
+  remedy: Type.Optional(Type.String({ description: 'Of one that is down: what to do.' })),
 })
 
 const Readiness = Type.Object(
@@ -41,13 +43,13 @@ export function probeRoutes(readiness: ReadinessChecks, registry: Registry): rea
       method: 'GET',
       path: '/readyz',
       name: 'getReadiness',
-      summary: 'Whether every dependency works, each by name',
+      summary: 'Whether the runtime can do its work, and how each dependency is, by name',
       tags: ['Operation'],
       auth: 'none',
       unlimited: true,
       responses: {
-        200: { description: 'All work.', schema: Readiness },
-        503: { description: 'At least one does not.', schema: Readiness },
+        200: { description: 'What the runtime cannot do without works.', schema: Readiness },
+        503: { description: 'Something of that does not.', schema: Readiness },
       },
       handler: async () => {
         const result = await readiness.check()

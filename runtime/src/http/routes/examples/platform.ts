@@ -39,7 +39,7 @@ export const PLATFORM_EXAMPLES: OperationExamples = {
             off: [],
             message: 'proved by nobody but you: no suite proves plugins of this kind',
           },
-          health: { status: 'unknown' },
+          health: { status: 'ok', since: '2026-07-01T08:00:00.000Z' },
         },
       ),
     },
@@ -81,6 +81,17 @@ export const PLATFORM_EXAMPLES: OperationExamples = {
         checks: [
           { name: 'registry', ok: true, latency_ms: 2 },
           { name: 'store:lookup', ok: true, latency_ms: 0 },
+          {
+            ...{
+              name: 'service:event-bus:kafka',
+              ok: true,
+              latency_ms: 0,
+              state: 'down',
+              since: '2026-07-01T08:00:00.000Z',
+            },
+            message: 'the event bus could not do it',
+            remedy: 'Check that the Kafka brokers run, and the addresses, login and rights under events.kafka.',
+          },
         ],
       },
       503: {
