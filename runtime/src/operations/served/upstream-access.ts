@@ -1,8 +1,9 @@
 /** Products as inputs of others: as whom they are read, and what of them is shown to him. */
-import { isSluiceError } from '@sluice/sdk'
+import { isSluiceError, type Variant } from '@sluice/sdk'
 import type { Principal } from '../../flow.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
+import { planVariants } from '../../materializer/variants.ts'
 import {
   CLASSIFICATIONS,
   type Classification,
@@ -11,7 +12,7 @@ import {
   type ReadDecision,
   stricter,
 } from '../../policy/classification.ts'
-import { type ClassifiedColumn, isSensitive, masksFor } from '../../policy/masking.ts'
+import { type ClassifiedColumn, type ColumnMask, isSensitive, masksFor } from '../../policy/masking.ts'
 import { withRaised } from '../../policy/raised.ts'
 import { type GrantSubject, productGrants } from '../../registry/grants.ts'
 import { findProduct, holderOfGrants, type Product } from '../../registry/products.ts'
@@ -56,7 +57,22 @@ export async function upstreamAccess(
   )
   const former = (await formerlyHidden(platform, served)).filter((name) => isRead(kept, name))
   const hidden = [...masks.map(({ column }) => column), ...former]
-  return { productId, variant, hidden, masks, columns: kept.columns ?? null }
+  const whenMade = await masksWhenMade(platform, served, variant)
+  return { productId, variant, hidden, masks, columns: kept.columns ?? null, whenMade, remaking: served.remaking }
+}
+
+/** How the variant would be masked, were the version in service deployed anew with the classes that its sources were given. */
+async function masksWhenMade(
+  { pool, rules }: Pick<ServedDeps, 'pool' | 'rules'>,
+  { id, tenant, grants, raised }: ServedProduct,
+  variant: Variant,
+): Promise<readonly ColumnMask[]> {
+  const product = await findProduct(pool, tenant, id)
+  const version = product?.currentVersion ? await findVersion<ManifestSet>(pool, id, product.currentVersion) : null
+  if (version === null) return []
+  const { output } = version.normalised
+  const columns = withRaised(output.columns, raised.get(version.digest), rules)
+  return planVariants({ ...output, columns }, grants, rules).find((plan) => plan.variant === variant)?.masks ?? []
 }
 
 /**
