@@ -65,9 +65,14 @@ function files(name: string, of: string | null = null): Record<string, string> {
   const made = manifests(of ?? 'public.people', { columns: COLUMNS, endpoints: '  - type: lookup\n' })
   return {
     ...made,
-    product: `${made.product.replace('name: people', `name: ${name}`)}classification: internal\n`,
+    product: productFile(made.product, name, of),
     inputs: of === null ? made.inputs : made.inputs.replace(/ {2}- .*/, `  - { name: source, product: ${of} }`),
   }
+}
+
+function productFile(given: string, name: string, of: string | null): string {
+  const named = `${given.replace('name: people', `name: ${name}`)}classification: internal\n`
+  return of === null ? named : named.replace('source_aligned', 'aggregate')
 }
 
 async function make(name: string, of: string | null = null, version = '1.0.0'): Promise<void> {
