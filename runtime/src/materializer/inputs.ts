@@ -9,7 +9,7 @@ import { SANDBOX } from '../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, productOfInput, qualified, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { usedOf } from '../manifest/used-columns.ts'
-import { madeMasks, missingMasks, NO_MASKS, plannedMasks } from '../policy/made-masks.ts'
+import { madeMasks, missingMasks, NO_MASKS } from '../policy/made-masks.ts'
 import type { ColumnMask } from '../policy/masking.ts'
 import { unsettledTables } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
@@ -63,8 +63,11 @@ export interface UpstreamAccess {
   readonly masks?: readonly ColumnMask[]
   /** Those that it had when the version was judged: what came to it since then is not there. Null: whichever it has. */
   readonly columns: readonly string[] | null
-  /** How the variant hides columns once it is made anew, with classes that the version in service has yet to be given. */
-  readonly whenMade: readonly ColumnMask[]
+  /**
+   * Whether the variant shows no more than it may once the product is made anew, with the classes that the version in service has
+   * yet to be given. Else only a deployment of what is made of it can choose another one.
+   */
+  readonly fitsOnceMade: boolean
   readonly remaking: Remaking
 }
 
@@ -217,27 +220,22 @@ function upstreamState(
   }
 }
 
-/**
- * As readers are told where rows show more than they may by now, and will not once they are made anew. Where the variant that
- * the version was deployed over goes on to show it, only a deployment can choose another one.
- */
+/** As readers of the product are told, where making it anew helps: `mask_pending`, else `input_forbidden`. */
 export function inputShowsTooMuch(
   input: Input,
-  access: Pick<UpstreamAccess, 'hidden' | 'variant' | 'whenMade' | 'remaking'> & Partial<UpstreamAccess>,
+  access: Pick<UpstreamAccess, 'hidden' | 'masks' | 'variant' | 'fitsOnceMade' | 'remaking'>,
   epoch: Pick<Materialization, 'maskedColumns' | 'masks'> | null,
 ): SluiceError {
-  const { hidden, masks = [], whenMade, remaking } = access
-  if (missingMasks(masks, plannedMasks(whenMade)).length > 0) {
-    return inputForbidden(input, 'its columns are hidden in another way by now')
-  }
-  const made = epoch === null ? NO_MASKS : madeMasks(epoch, access.variant)
-  const stale = missingMasks(masks, made).map(({ column }) => column)
-  const remedy = `${remakingRemedy(remaking, stale.length > 0 ? stale : hidden)} This product is made with it.`
-  if (stale.length === 0 && hidden.some((column) => !made.has(column))) {
+  const { hidden, masks = [], variant, fitsOnceMade, remaking } = access
+  if (!fitsOnceMade) return inputForbidden(input, 'its columns are hidden in another way by now')
+  const made = epoch === null ? NO_MASKS : madeMasks(epoch, variant)
+  const columns = missingMasks(masks, made).map(({ column }) => column)
+  const remedy = `${remakingRemedy(remaking, columns.length > 0 ? columns : hidden)} This product is made with it.`
+  if (columns.length === 0) {
     return inputForbidden(input, 'its rows are of a version that hid what the one in service shows', remedy)
   }
   const message = `the rows of the input "${input.name}", the product ${remaking.name}, show more than may be shown of them by now`
-  return new SluiceError('CONFLICT', message, { code: 'mask_pending', remedy, details: { columns: stale } })
+  return new SluiceError('CONFLICT', message, { code: 'mask_pending', remedy, details: { columns } })
 }
 
 /** What the version's deployer may not read any more. */

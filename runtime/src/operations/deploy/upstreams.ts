@@ -68,13 +68,12 @@ async function upstreamNamed(
   if (plan === undefined || missingMasks(masks, plannedMasks(plan.masks)).length > 0) {
     const { remaking } = served
     const newest = await latestEpoch(platform.pool, product.id)
-    throw inputShowsTooMuch(input, { variant, hidden, masks, whenMade: masks, remaking }, newest)
+    throw inputShowsTooMuch(input, { variant, hidden, masks, fitsOnceMade: true, remaking }, newest)
   }
   const former = await formerlyHidden(platform, served)
   const columns = plan.schema.columns.map((column) => column.name)
-  const { remaking } = served
-  const made = { hidden: [...hidden, ...former], masks, whenMade: plan.masks, remaking }
-  const read = { productId: product.id, variant: plan.variant, columns, ...made }
+  const made = { masks, fitsOnceMade: true, remaking: served.remaking }
+  const read = { productId: product.id, variant, hidden: [...hidden, ...former], columns, ...made }
   const expectations = version.normalised.quality.downstreamExpectations ?? 'warn'
   return { product, served, plan, access: read, expectations }
 }
