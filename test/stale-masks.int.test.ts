@@ -71,13 +71,13 @@ async function start(mask: string): Promise<void> {
 interface Cause {
   readonly table: string
   readonly column: string
-  /** Of the column when the rows were made, and by now. */
-  readonly classes: { readonly then: string; readonly now: string }
+  /** Of the column when the rows were made (`former`), and by now. */
+  readonly classes: { readonly former: string; readonly now: string }
 }
 
 const CAUSES = {
-  stricter: { table: 'people', column: 'phone', classes: { then: 'pii.phone', now: 'pii.phone' } },
-  raised: { table: 'notes', column: 'note', classes: { then: 'public', now: 'pii.note' } },
+  stricter: { table: 'people', column: 'phone', classes: { former: 'pii.phone', now: 'pii.phone' } },
+  raised: { table: 'notes', column: 'note', classes: { former: 'public', now: 'pii.note' } },
 } satisfies Record<string, Cause>
 
 interface Content {
@@ -129,7 +129,7 @@ async function deploy(name: string, classification: string, breaks: readonly str
 
 async function make(name: string, content: Content): Promise<void> {
   made.set(name, { ...content, versions: 0 })
-  const deployed = await deploy(name, content.cause.classes.then)
+  const deployed = await deploy(name, content.cause.classes.former)
   assert.ok(deployed.deployment, JSON.stringify(deployed))
 }
 
@@ -201,7 +201,7 @@ const WAYS: Readonly<Record<string, (remedy: string) => ((product: string) => Pr
     return async (product) => {
       const { classes } = (made.get(product) as Content).cause
       const breaks = [...made].filter(([, { of }]) => of === product).map(([name]) => `crm.${name}`)
-      const deployed = await deploy(product, column === undefined ? classes.then : classes.now, breaks)
+      const deployed = await deploy(product, column === undefined ? classes.former : classes.now, breaks)
       assert.ok(deployed.deployment, JSON.stringify(deployed))
     }
   },
@@ -211,7 +211,7 @@ const WAYS: Readonly<Record<string, (remedy: string) => ((product: string) => Pr
 const STATES: Readonly<Record<string, (name: string) => Promise<unknown>>> = {
   plain: async () => undefined,
   async paused(name) {
-    await deploy(name, (made.get(name) as Content).cause.classes.then)
+    await deploy(name, (made.get(name) as Content).cause.classes.former)
     await ok(developer.post(`/api/v1/products/${name}/rollback`, { version: '1.0.0' }))
     await until('it is rolled back', async () => {
       const { body } = await developer.get(`/api/v1/products/${name}`)

@@ -38,8 +38,7 @@ export async function expectedOf(
   if (expecting.length === 0) return NONE
   const { pool, lake, scratchDirectory } = deps
   const { signal, isHeardOnly, runId } = run
-  const planned = (variant: string) =>
-    plannedMasks(variants.find((plan) => plan.variant === variant)?.masks ?? [])
+  const planned = (variant: string) => plannedMasks(variants.find((plan) => plan.variant === variant)?.masks ?? [])
   const masked = (variant: string) => new Set(planned(variant).keys())
   const newest = await latestEpoch(pool, product.id)
   const results = await heldExpectations(

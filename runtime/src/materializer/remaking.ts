@@ -12,7 +12,8 @@ export interface Remaking {
 
 /** @param columns those whose rows show too much */
 export function remakingRemedy({ name, paused, toDeploy }: Remaking, columns: readonly string[]): string {
-  if (paused?.reason === 'registry_outdated') return `${name} is paused, for the registry is older than its lake. ${SETTLE}`
+  if (paused?.reason === 'registry_outdated')
+    return `${name} is paused, for the registry is older than its lake. ${SETTLE}`
   const raised = toDeploy.filter((column) => columns.includes(column))
   if (raised.length > 0) {
     return `Deploy a version of ${name} with the class of ${raised.join(', ')} that its notices name (GET /api/v1/products/{id}).`

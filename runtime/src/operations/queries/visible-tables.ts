@@ -112,7 +112,8 @@ async function productTable(
   if (own.access.audit && !access.audit) await recordRead(platform, call, product, looking)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
   const named = [product.domain, product.name]
-  const isStillReadable = () => isPermitted(async () => refuseStaleMask(product, (await own.accessNow()).masks, own.masks))
+  const isStillReadable = () =>
+    isPermitted(async () => refuseStaleMask(product, (await own.accessNow()).masks, own.masks))
   const seen = await visibleTable(platform, call, ref, named, { snapshotId, maskedColumns, isStillReadable })
   const origin = { type: 'product', productId: product.id, variant: own.access.variant } as const
   const table = { ...seen, made: own.made, rests: own.rests, origin }
