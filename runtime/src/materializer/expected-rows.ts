@@ -1,5 +1,6 @@
 /** What is staged, as those see it who are downstream: held against what they expect before it is published. */
 import { join } from 'node:path'
+import { missingMasks, plannedMasks } from '../policy/made-masks.ts'
 import { type CheckResult, decide } from '../quality/verdict.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
@@ -37,8 +38,8 @@ export async function expectedOf(
   if (expecting.length === 0) return NONE
   const { pool, lake, scratchDirectory } = deps
   const { signal, isHeardOnly, runId } = run
-  const masked = (variant: string) =>
-    new Set(variants.find((plan) => plan.variant === variant)?.masks.map(({ column }) => column))
+  const planned = (variant: string) => plannedMasks(variants.find((plan) => plan.variant === variant)?.masks ?? [])
+  const masked = (variant: string) => new Set(planned(variant).keys())
   const newest = await latestEpoch(pool, product.id)
   const results = await heldExpectations(
     expecting,
@@ -48,10 +49,11 @@ export async function expectedOf(
       directory: join(scratchDirectory, `expected-${runId}-${product.id}`),
       policy: isHeardOnly ? 'warn' : policy,
       masked,
-      async candidate({ variant, hidden }) {
-        const hides = masked(variant)
+      async candidate({ variant, hidden, masks = [] }) {
+        const hides = planned(variant)
         const commit = commits.find(({ snapshotId }) => snapshotId === snapshots[variant])
         if (commit === undefined || hidden.some((column) => !hides.has(column))) return null
+        if (missingMasks(masks, hides).length > 0) return null
         return stateOfScan(await lake.scan(await lake.stagedState(commit), {}, signal))
       },
       async served(access: UpstreamAccess) {

@@ -9,7 +9,7 @@ import { SANDBOX } from '../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, productOfInput, qualified, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { usedOf } from '../manifest/used-columns.ts'
-import { madeMasks, missingMasks } from '../policy/made-masks.ts'
+import { madeMasks, missingMasks, NO_MASKS } from '../policy/made-masks.ts'
 import type { ColumnMask } from '../policy/masking.ts'
 import { unsettledTables } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
@@ -23,6 +23,7 @@ import type { HeldShapes, JudgedColumns } from '../registry/versions.ts'
 import { contractTerms } from './contract-terms.ts'
 import { type LakeState, stateOfScan } from './lake-state.ts'
 import { lacksValues, MOMENT, markedUsed, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
+import { type Remaking, remakingRemedy } from './remaking.ts'
 import { changesSince } from './source-changes.ts'
 import type { InputState } from './transform.ts'
 import { lakeTable } from './variants.ts'
@@ -62,6 +63,12 @@ export interface UpstreamAccess {
   readonly masks?: readonly ColumnMask[]
   /** Those that it had when the version was judged: what came to it since then is not there. Null: whichever it has. */
   readonly columns: readonly string[] | null
+  /**
+   * Whether the variant shows no more than it may once the product is made anew, with the classes that the version in service has
+   * yet to be given. Else only a deployment of what is made of it can choose another one.
+   */
+  readonly fitsOnceMade: boolean
+  readonly remaking: Remaking
 }
 
 export interface InputDeps {
@@ -83,7 +90,7 @@ interface KeptInput {
 
 /**
  * The inputs as they lie in the lake now, all of one instant: of tables that were committed together none is seen without the
- * others. Throws CONFLICT `input_not_ingested`, `inputs_of_several_waves`, PERMISSION `input_forbidden`, and
+ * others. Throws CONFLICT `input_not_ingested`, `inputs_of_several_waves`, `mask_pending`, PERMISSION `input_forbidden`, and
  * INVALID_DATA `source_schema_changed`.
  */
 export async function readInputs(
@@ -200,7 +207,7 @@ function upstreamState(
   access: UpstreamAccess,
   { epoch, ...lying }: Pick<InputState, 'state' | 'table' | 'changes'> & { readonly epoch: Materialization },
 ): InputState {
-  if (!hasForReader(epoch, access)) throw inputForbidden(input, 'its columns are hidden in another way by now')
+  if (!hasForReader(epoch, access)) throw inputShowsTooMuch(input, access, epoch)
   const kept = Object.values(epoch.inputs).map((one) => (one as KeptInput | null)?.rests_on ?? {})
   return {
     input,
@@ -213,13 +220,33 @@ function upstreamState(
   }
 }
 
+/** As readers of the product are told, where making it anew helps: `mask_pending`, else `input_forbidden`. */
+export function inputShowsTooMuch(
+  input: Input,
+  access: Pick<UpstreamAccess, 'hidden' | 'masks' | 'variant' | 'fitsOnceMade' | 'remaking'>,
+  epoch: Pick<Materialization, 'maskedColumns' | 'masks'> | null,
+): SluiceError {
+  const { hidden, masks = [], variant, fitsOnceMade, remaking } = access
+  if (!fitsOnceMade) return inputForbidden(input, 'its columns are hidden in another way by now')
+  const made = epoch === null ? NO_MASKS : madeMasks(epoch, variant)
+  const columns = missingMasks(masks, made).map(({ column }) => column)
+  const remedy = `${remakingRemedy(remaking, columns.length > 0 ? columns : hidden)} This product is made with it.`
+  if (columns.length === 0) {
+    return inputForbidden(input, 'its rows are of a version that hid what the one in service shows', remedy)
+  }
+  const message = `the rows of the input "${input.name}", the product ${remaking.name}, show more than may be shown of them by now`
+  return new SluiceError('CONFLICT', message, { code: 'mask_pending', remedy, details: { columns } })
+}
+
 /** What the version's deployer may not read any more. */
-export function inputForbidden({ name, table }: Input, why: string): SluiceError {
+export function inputForbidden({ name, table }: Input, why: string, remedy = DEPLOYED_BY_READER): SluiceError {
   return new SluiceError('PERMISSION', `the input "${name}", the product ${table}, may not be read: ${why}`, {
     code: 'input_forbidden',
-    remedy: 'Let somebody deploy the product who may read its inputs.',
+    remedy,
   })
 }
+
+const DEPLOYED_BY_READER = 'Let somebody deploy the product who may read its inputs.'
 
 /**
  * What is made of one table by several ways is made of the same rows of it by all of them. Inputs that take the latest epoch

@@ -2,7 +2,7 @@
 import { SluiceError } from '@sluice/sdk'
 import type { Pause } from '../registry/products.ts'
 
-const SETTLE =
+export const SETTLE =
   'Say which one is right: POST /api/v1/products/{id}/resume?right=lake (or registry), or sluice product resume --right.'
 
 /** What a paused product answers to whoever would make it anew. */

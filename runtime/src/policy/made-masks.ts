@@ -11,6 +11,10 @@ export type MadeMasks = ReadonlyMap<string, MaskStrategy | null>
 
 export const NO_MASKS: MadeMasks = new Map()
 
+/** Of rows that are made by these masks. */
+export const plannedMasks = (masks: readonly ColumnMask[]): MadeMasks =>
+  new Map(masks.map(({ column, strategy }) => [column, strategy]))
+
 /** What an epoch keeps of its masks. */
 export interface MaskedEpoch {
   /** By variant. */

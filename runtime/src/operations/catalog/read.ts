@@ -120,7 +120,7 @@ export async function loadTable(
   const access = accessTo(product, call.principal, platform.rules, (variant) => product.variants.has(variant))
   if (product.variants.size === 0) throw tableNotMade(product)
   const served = product.variants.get(access.variant)
-  refuseStaleMask(access.masks, served?.masks ?? NO_MASKS)
+  refuseStaleMask(product, access.masks, served?.masks ?? NO_MASKS)
   const ref = lakeTable(call.tenant, namespace, table, access.variant)
   if (served === undefined) throw tableNotFound()
   const state = await platform.lake.load(ref, { signal: call.signal }).catch((error: unknown) => {
@@ -129,7 +129,7 @@ export async function loadTable(
   if (state === null) throw lakeDamage('lake_pointer_missing', ref, { path: null, snapshotId: served.snapshotId })
   const visible = await visibleTo(platform, call, product, access, state)
   // The newest snapshot was made under a stricter policy than any that this reader passes.
-  if (visible.metadata['current-snapshot-id'] === -1) refuseStaleMask(access.masks, NO_MASKS)
+  if (visible.metadata['current-snapshot-id'] === -1) refuseStaleMask(product, access.masks, NO_MASKS)
   if (access.audit) {
     await audited(platform.pool, call, call.tenant, 'read.iceberg', { type: 'product', id: product.id })
   }

@@ -49,7 +49,7 @@ async function productAccess(
     const access = accessTo(product, call.principal, platform.rules, (kept) => product.variants.has(kept))
     const served = product.variants.get(variant)
     if (served === undefined || (variant !== access.variant && variant !== FULL_MASK)) return 'none'
-    refuseStaleMask(access.masks, served.masks)
+    refuseStaleMask(product, access.masks, served.masks)
     const state = await platform.lake.load(lakeTable(call.tenant, domain, name, variant), { signal: call.signal })
     if (state === null) return 'none'
     // An engine reads any snapshot that the table lists, and does not say which.

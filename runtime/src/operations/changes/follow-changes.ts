@@ -291,11 +291,11 @@ export class Follower {
     const { lake } = this.#platform
     const { tenant } = this.#call
     const { domain, name } = this.#product
-    const { access, columns } = await this.#access(epoch)
+    const { product, access, columns } = await this.#access(epoch)
     const snapshotId = epoch.snapshots[access.variant]
     const masked = epoch.maskedColumns[access.variant] ?? []
     const made = madeMasks(epoch, access.variant, columns, this.#platform.rules)
-    refuseStaleMask(access.masks, snapshotId === undefined ? NO_MASKS : made)
+    refuseStaleMask(product, access.masks, snapshotId === undefined ? NO_MASKS : made)
     if (snapshotId === undefined) return null
     const ref = lakeTable(tenant, domain, name, access.variant)
     const state = await lake
@@ -317,11 +317,11 @@ export class Follower {
     const { served, rules, pool } = this.#platform
     const product = await served.find(this.#call.tenant, this.#product.id)
     const { principal } = this.#call
-    if (epoch === null) return { access: accessTo(product, principal, rules, () => true) }
+    if (epoch === null) return { product, access: accessTo(product, principal, rules, () => true) }
     const version = await findVersion<ManifestSet>(pool, product.id, epoch.version)
     const made = version === null ? product : asMadeBy(product, version.normalised, rules)
     const access = accessTo(made, principal, rules, (variant) => variant in epoch.snapshots)
-    return { access, columns: version?.normalised.output.columns }
+    return { product, access, columns: version?.normalised.output.columns }
   }
 }
 

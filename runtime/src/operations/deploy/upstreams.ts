@@ -4,8 +4,9 @@ import type { TenantCall } from '../../flow.ts'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import { productOfInput, type SourceTable } from '../../manifest/context.ts'
 import type { DownstreamExpectations, Expectation, Input, ManifestSet } from '../../manifest/manifest-set.ts'
-import { hasForReader, inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
+import { hasForReader, inputForbidden, inputShowsTooMuch, type UpstreamAccess } from '../../materializer/inputs.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
+import { missingMasks, plannedMasks } from '../../policy/made-masks.ts'
 import { masksFor } from '../../policy/masking.ts'
 import { productInputs } from '../../registry/lineage.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
@@ -31,7 +32,7 @@ export interface Upstream {
 /** By `namespace.name`. One that is not in service, or that the caller may not read, is not there for him. */
 export type Upstreams = ReadonlyMap<string, Upstream>
 
-/** Throws PERMISSION `input_forbidden` for one whose columns are hidden in another way than its rows were made. */
+/** Throws CONFLICT `mask_pending`, PERMISSION `input_forbidden` for one that shows more than it may until it is made anew. */
 export async function upstreamsOf(
   platform: DeployDeps,
   call: TenantCall,
@@ -61,16 +62,18 @@ async function upstreamNamed(
   const plans = planVariants(version.normalised.output, served.grants, platform.rules)
   const access = accessOrNull(served, call.principal, platform.rules)
   if (access === null) return null
-  const hidden = access.masks.map(({ column }) => column)
-  const plan = plans.find(({ variant }) => variant === access.variant)
-  const masked = new Set(plan?.masks.map(({ column }) => column))
-  if (plan === undefined || !hidden.every((column) => masked.has(column))) {
-    throw inputForbidden(input, 'its columns are hidden in another way by now, until it is deployed anew')
+  const { variant, masks } = access
+  const hidden = masks.map(({ column }) => column)
+  const plan = plans.find((one) => one.variant === variant)
+  if (plan === undefined || missingMasks(masks, plannedMasks(plan.masks)).length > 0) {
+    const { remaking } = served
+    const newest = await latestEpoch(platform.pool, product.id)
+    throw inputShowsTooMuch(input, { variant, hidden, masks, fitsOnceMade: true, remaking }, newest)
   }
   const former = await formerlyHidden(platform, served)
   const columns = plan.schema.columns.map((column) => column.name)
-  const { masks } = access
-  const read = { productId: product.id, variant: plan.variant, hidden: [...hidden, ...former], masks, columns }
+  const made = { masks, fitsOnceMade: true, remaking: served.remaking }
+  const read = { productId: product.id, variant, hidden: [...hidden, ...former], columns, ...made }
   const expectations = version.normalised.quality.downstreamExpectations ?? 'warn'
   return { product, served, plan, access: read, expectations }
 }

@@ -69,7 +69,7 @@ async function mayRead(
         const kept = (await findEpoch(pool, product.id, epoch))?.masks ?? null
         const columns = made.normalised.output.columns
         const ofRows = { maskedColumns: { [variant]: maskedColumns }, masks: kept }
-        refuseStaleMask(masks, madeMasks(ofRows, variant, columns, rules))
+        refuseStaleMask(then, masks, madeMasks(ofRows, variant, columns, rules))
       })
   }
 }

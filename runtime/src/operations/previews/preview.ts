@@ -15,6 +15,7 @@ import { type Sample, sampledRows } from '../../materializer/sampled-rows.ts'
 import type { InputState } from '../../materializer/transform.ts'
 import { planVariants, type VariantPlan, variantFor } from '../../materializer/variants.ts'
 import { type ClearClasses, decideRead, type ProductGrant } from '../../policy/classification.ts'
+import { missingMasks, plannedMasks } from '../../policy/made-masks.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import { databaseNow } from '../../registry/clock.ts'
 import { productGrants } from '../../registry/grants.ts'
@@ -201,7 +202,10 @@ function heldTables(platform: PreviewsDeps, call: TenantCall, checked: Checked, 
 function areAsShown(then: Upstreams, now: Upstreams): boolean {
   return [...then].every(([name, { access }]) => {
     const current = now.get(name)?.access
-    return current?.variant === access.variant && current.hidden.every((column) => access.hidden.includes(column))
+    if (current?.variant !== access.variant) return false
+    const { hidden, masks = [] } = current
+    const isStricter = missingMasks(masks, plannedMasks(access.masks ?? [])).length > 0
+    return !isStricter && hidden.every((column) => access.hidden.includes(column))
   })
 }
 

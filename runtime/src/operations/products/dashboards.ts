@@ -97,7 +97,7 @@ function variantFor(
     // Who reads a restricted product must be on record, which nobody keeps there.
     if (access.audit) return null
     const target = servedTarget(served, endpoint, access)
-    refuseStaleMask(access.masks, target.masks)
+    refuseStaleMask(served, access.masks, target.masks)
     return { name: access.variant }
   } catch (error) {
     if (isSluiceError(error, 'PERMISSION')) return null

@@ -108,11 +108,12 @@ async function productTable(
     asOf === undefined ? newestTable(platform, call, product, access) : await pastTable(platform, call, product, asOf)
   if (own === null) return null
   const { snapshotId, maskedColumns } = own
-  refuseStaleMask(own.access.masks, own.masks)
+  refuseStaleMask(product, own.access.masks, own.masks)
   if (own.access.audit && !access.audit) await recordRead(platform, call, product, looking)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
   const named = [product.domain, product.name]
-  const isStillReadable = () => isPermitted(async () => refuseStaleMask((await own.accessNow()).masks, own.masks))
+  const isStillReadable = () =>
+    isPermitted(async () => refuseStaleMask(product, (await own.accessNow()).masks, own.masks))
   const seen = await visibleTable(platform, call, ref, named, { snapshotId, maskedColumns, isStillReadable })
   const origin = { type: 'product', productId: product.id, variant: own.access.variant } as const
   const table = { ...seen, made: own.made, rests: own.rests, origin }

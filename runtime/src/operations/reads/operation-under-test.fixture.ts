@@ -53,6 +53,7 @@ export function servedBy(
   return {
     ...{ id: 'p1', tenant: 'acme', domain: target.domain, name: target.product, policyVersion: '1', ...level },
     ...{ columns, formerColumns: [], raised: new Map(), grants: [] },
+    remaking: { name: target.product, paused: null, toDeploy: [] },
     endpoints: new Map([
       [type, { type, targets, isServed: true, rebuilding: new Set(), coming: new Set(), isSettled: true }],
     ]),

@@ -46,7 +46,7 @@ export class ReadView {
     this.product = product
     this.access = access
     this.served = servedTarget(product, asked.type, access)
-    refuseStaleMask(access.masks, this.served.masks)
+    refuseStaleMask(product, access.masks, this.served.masks)
     this.schema = schemaOf(asked, this.served)
     this.policy = policyFor(this.schema, product, access, this.served)
     const template = parseKeyTemplate(this.config.key_template ?? '')

@@ -24,6 +24,7 @@ function productWith(
   return {
     domain: 'crm',
     name: 'people',
+    remaking: { name: 'crm.people', paused: null, toDeploy: [] },
     variants: new Map(variants.map((variant) => [variant, {}])),
     endpoints: new Map([['lookup', endpoint]]),
   } as unknown as ServedProduct

@@ -9,6 +9,7 @@ import {
 } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { type Remaking, remakingRemedy } from '../../materializer/remaking.ts'
 import { storeMissing } from '../../materializer/store-missing.ts'
 import { copyRebuilding } from '../../materializer/store-review.ts'
 import type { Classification, ProductGrant, ReadDecision } from '../../policy/classification.ts'
@@ -89,6 +90,7 @@ export interface ServedProduct {
   readonly raised: RaisedByDigest
   readonly grants: readonly ProductGrant[]
   readonly policyVersion: string
+  readonly remaking: Remaking
   readonly endpoints: ReadonlyMap<string, ServedEndpoint>
   readonly variants: ReadonlyMap<Variant, ServedVariant>
 }
@@ -166,20 +168,24 @@ function forbidden(product: ServedProduct, decision: Extract<ReadDecision, { all
  * Refuses a copy that shows more of a column than its mask of today: the class was raised, or is masked more strictly by
  * now, and the copy has not been written anew yet.
  */
-export function refuseStaleMask(masks: readonly ColumnMask[], made: MadeMasks): void {
-  const open = missingMasks(masks, made)
-  if (open.length === 0) return
+export function refuseStaleMask(
+  { remaking }: Pick<ServedProduct, 'remaking'>,
+  masks: readonly ColumnMask[],
+  made: MadeMasks,
+): void {
+  const columns = missingMasks(masks, made).map(({ column }) => column)
+  if (columns.length === 0) return
   throw new SluiceError('CONFLICT', 'the class of a column was raised, and its copies have not been made anew yet', {
     code: 'mask_pending',
-    remedy: 'Materialize the product, or deploy it anew where its notices say so; then read again.',
-    details: { columns: open.map((mask) => mask.column) },
+    remedy: `${remakingRemedy(remaking, columns)} Then read again.`,
+    details: { columns },
     retryAfterMs: 5_000,
   })
 }
 
 /** As `refuseStaleMask`, where the product has been written, but not yet the copy that this reader would be given. */
 export function refuseUnmade(product: ServedProduct, { variant, masks }: ReadAccess): void {
-  if (product.variants.size > 0 && !product.variants.has(variant)) refuseStaleMask(masks, NO_MASKS)
+  if (product.variants.size > 0 && !product.variants.has(variant)) refuseStaleMask(product, masks, NO_MASKS)
 }
 
 /** Throws CONFLICT `not_materialized`, CONFIG `store_missing`, TRANSIENT `store_rebuilding`, or INVALID_DATA `endpoint_not_declared`. */

@@ -209,6 +209,11 @@ export class ServedProducts {
       raised,
       grants,
       policyVersion: version,
+      remaking: {
+        name: `${product.domain}.${product.name}`,
+        paused: product.paused,
+        toDeploy: (raised.get(current?.digest ?? '') ?? []).map(({ column }) => column),
+      },
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
       variants: variantsOf(product, newest, snapshotVersion?.normalised, rules),
     }

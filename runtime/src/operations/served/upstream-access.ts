@@ -1,17 +1,20 @@
 /** Products as inputs of others: as whom they are read, and what of them is shown to him. */
 import { isSluiceError } from '@sluice/sdk'
 import type { Principal } from '../../flow.ts'
-import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Input, ManifestSet, OutputManifest } from '../../manifest/manifest-set.ts'
 import { inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
+import { planVariants } from '../../materializer/variants.ts'
 import {
   CLASSIFICATIONS,
   type Classification,
+  type ClearClasses,
   decideRead,
   isSubject,
   type ReadDecision,
   stricter,
 } from '../../policy/classification.ts'
-import { type ClassifiedColumn, isSensitive, masksFor } from '../../policy/masking.ts'
+import { missingMasks, plannedMasks } from '../../policy/made-masks.ts'
+import { isSensitive, masksFor } from '../../policy/masking.ts'
 import { withRaised } from '../../policy/raised.ts'
 import { type GrantSubject, productGrants } from '../../registry/grants.ts'
 import { findProduct, holderOfGrants, type Product } from '../../registry/products.ts'
@@ -56,7 +59,24 @@ export async function upstreamAccess(
   )
   const former = (await formerlyHidden(platform, served)).filter((name) => isRead(kept, name))
   const hidden = [...masks.map(({ column }) => column), ...former]
-  return { productId, variant, hidden, masks, columns: kept.columns ?? null }
+  const { remaking } = served
+  const fits = await fitsOnceMade(platform, served, kept, decision.clearClasses)
+  return { productId, variant, hidden, masks, columns: kept.columns ?? null, fitsOnceMade: fits, remaking }
+}
+
+/** As of `UpstreamAccess`. */
+async function fitsOnceMade(
+  deps: Pick<ServedDeps, 'pool' | 'rules'>,
+  served: ServedProduct,
+  kept: VersionUpstream,
+  clearClasses: ClearClasses,
+): Promise<boolean> {
+  const { rules } = deps
+  const output = await outputToday(deps, served)
+  if (output === null) return false
+  const masks = masksFor(output.columns, clearClasses, rules).filter(({ column }) => isRead(kept, column))
+  const plan = planVariants(output, served.grants, rules).find(({ variant }) => variant === kept.variant)
+  return plan !== undefined && missingMasks(masks, plannedMasks(plan.masks)).length === 0
 }
 
 /**
@@ -64,20 +84,30 @@ export async function upstreamAccess(
  * is judged by the one, and would be made of the other until they are made anew. They are hidden from whoever is cleared, too.
  */
 export async function formerlyHidden(
-  { pool, rules }: Pick<ServedDeps, 'pool' | 'rules'>,
-  { id, tenant, columns, raised }: ServedProduct,
+  deps: Pick<ServedDeps, 'pool' | 'rules'>,
+  served: ServedProduct,
 ): Promise<readonly string[]> {
-  const product = await findProduct(pool, tenant, id)
-  const version = product?.currentVersion ? await findVersion<ManifestSet>(pool, id, product.currentVersion) : null
-  if (version === null) return []
-  const today = withRaised<ClassifiedColumn>(version.normalised.output.columns, raised.get(version.digest), rules)
-  return columns
-    .filter(({ classification }) => isSensitive(classification, rules))
+  const today = (await outputToday(deps, served))?.columns
+  if (today === undefined) return []
+  return served.columns
+    .filter(({ classification }) => isSensitive(classification, deps.rules))
     .filter(({ name, classification }) => {
       const own = today.filter((column) => column.name === name)
       return own.length > 0 && !own.some((column) => column.classification === classification)
     })
     .map(({ name }) => name)
+}
+
+/** Of the version in service, its columns with the classes that their sources were given since. Null where there is none. */
+async function outputToday(
+  { pool, rules }: Pick<ServedDeps, 'pool' | 'rules'>,
+  { id, tenant, raised }: ServedProduct,
+): Promise<OutputManifest | null> {
+  const product = await findProduct(pool, tenant, id)
+  const version = product?.currentVersion ? await findVersion<ManifestSet>(pool, id, product.currentVersion) : null
+  if (version === null) return null
+  const { output } = version.normalised
+  return { ...output, columns: withRaised(output.columns, raised.get(version.digest), rules) }
 }
 
 /** Whether the version was judged by that column of the product: another one is not there for it. */
