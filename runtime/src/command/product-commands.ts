@@ -203,7 +203,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'product delete PRODUCT [--confirm PRODUCT] [--abandon TYPES]',
     summary: 'remove a product with every copy of its data',
     flags: {
-      confirm: 'the product once more: does not ask. Without it and without a terminal nothing is done',
+      confirm: 'the product once more: does not ask on a terminal',
       abandon: 'endpoints whose rows may stay where no store is loaded; for administrators',
     },
     remote: true,

@@ -1,4 +1,4 @@
-/** `sluice product delete`: what cannot be brought back is named twice, by who types or by a script. */
+/** `sluice product delete`: what cannot be brought back is named twice by who types; a script has said what it means. */
 import { UsageError } from './arguments.ts'
 import { type CommandCall, gone, segment, word } from './command.ts'
 import { type Asking, askingAt, confirmed } from './confirmation.ts'
@@ -15,6 +15,7 @@ export async function deleteProduct(call: CommandCall, asking: Asking = askingAt
 
 async function confirm(name: string, said: string | undefined, asking: Asking): Promise<void> {
   if (said === name) return
+  if (said === undefined && !asking.isTerminal) return
   if (said !== undefined) throw new UsageError(`--confirm ${said} is not the product that is to be deleted, ${name}`)
   const wanted = {
     question: `${name}: removed with every copy of its data. Type ${name} to do so: `,

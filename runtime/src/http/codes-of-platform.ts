@@ -27,7 +27,8 @@ export const PLATFORM_CODES = {
   dashboards_driver_failed: {
     status: 500,
     title: 'Driver of dashboards failed',
-    remedy: 'Tell the authors of the driver where the log of the process says that it failed; it is tried again by itself.',
+    remedy:
+      'Tell the authors of the driver where the log of the process says that it failed; it is tried again by itself.',
   },
   dashboard_login_unsafe: {
     status: 500,

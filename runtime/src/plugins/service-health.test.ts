@@ -110,3 +110,27 @@ test('a server that says nothing is down', async () => {
   await until('it is given up', () => health.states()[0]?.status === 'down')
   assert.equal(health.states()[0]?.message, 'it does not answer')
 })
+
+test('one that was well is asked once more before it is told to be down', async () => {
+  for (const lost of [1, 2]) {
+    const ticks: (() => unknown)[] = []
+    const every = (_: number, tick: () => unknown) => {
+      ticks.push(tick)
+      return () => {}
+    }
+    const clock = { nowMs: Date.now, every }
+    let toLose = 0
+    const ping = async () => {
+      if (toLose > 0) {
+        toLose -= 1
+        throw away
+      }
+    }
+    const health = new ServiceHealth()
+    health.watch({ kind: 'object-store', name: 'one' }, { ping }, clock)
+    await until('it is well', () => health.states()[0]?.status === 'ok')
+    toLose = lost
+    await ticks[0]?.()
+    assert.equal(health.states()[0]?.status, lost === 1 ? 'ok' : 'down')
+  }
+})

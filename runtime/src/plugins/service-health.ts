@@ -53,12 +53,19 @@ export class ServiceHealth {
   }
 
   async #ask(service: Pick<RunningService, 'ping'>): Promise<void> {
-    const found = await answerOf(service, this.#answerMs)
+    const found = await this.#found(service)
     const before = this.#states.get(service)
     if (before === undefined) return
     const { kind, name } = before
     const since = before.status === found.status ? before.since : new Date()
     this.#states.set(service, { kind, name, since, ...found })
+  }
+
+  /** One answer that is lost tells nothing of a server that was well: it would take all runtimes out of a balancer at once. */
+  async #found(service: Pick<RunningService, 'ping'>): Promise<Pick<ServiceState, 'status' | 'message' | 'remedy'>> {
+    const found = await answerOf(service, this.#answerMs)
+    const wasWell = this.#states.get(service)?.status === 'ok'
+    return found.status === 'down' && wasWell ? answerOf(service, this.#answerMs) : found
   }
 }
 
