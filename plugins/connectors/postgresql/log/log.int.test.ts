@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { ChangeEvent, ChangePosition, ChangeSource, ChangeStream, Connector } from '@sluice/sdk'
-import { until } from '../../../../test/until.ts'
 import { createConnector } from '../connector.ts'
 import { IDLE_MS } from '../kept-session.ts'
 import { parseSettings } from '../settings.ts'
 import { parseCsv, sourceHost } from '../source-host.ts'
-import type { SourceCluster } from '../source-server.ts'
+import { type SourceCluster, until } from '../source-server.ts'
 import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables, take as takeFrom } from './log-world.fixture.ts'
 
 let world: LogWorld

@@ -83,14 +83,14 @@ export const PLATFORM_EXAMPLES: OperationExamples = {
           { name: 'store:lookup', ok: true, latency_ms: 0 },
           {
             ...{
-              name: 'service:event-bus:kafka',
+              name: 'service:event-bus:streams',
               ok: true,
               latency_ms: 0,
               state: 'down',
               since: '2026-07-01T08:00:00.000Z',
             },
             message: 'the event bus could not do it',
-            remedy: 'Check that the Kafka brokers run, and the addresses, login and rights under events.kafka.',
+            remedy: 'Check that the bus runs, and its address and login under events.streams.',
           },
         ],
       },
