@@ -189,7 +189,8 @@ for (const sweeps of [true, false]) {
         const known = newest.get(row.id)
         if (known === undefined || (row.at ?? -1) >= (known.at ?? -1)) newest.set(row.id, row)
       }
-      for (const [id, row] of newest) held.set(id, row)
+      // Who does not look for rows that are gone sees versions of them in any order: what comes late takes no newer one's place.
+      for (const [id, row] of newest) if (sweeps || (row.at ?? -1) >= (held.get(id)?.at ?? -1)) held.set(id, row)
       if (sweeps) for (const id of held.keys()) if (!source.keys.has(id)) held.delete(id)
     }
     const expected = () => [...held.values()].map(({ id, at, v }) => [id, at, v]).toSorted(byId)
