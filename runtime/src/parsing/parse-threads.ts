@@ -320,7 +320,8 @@ export function answerTasks(tasks: TaskAnswers): void {
   const ask: Ask = (question) => {
     Atomics.store(flag, 0, 0)
     parent.postMessage({ kind: 'asked', question })
-    Atomics.wait(flag, 0, 0)
+    // The notice of the answer before may come only now.
+    while (Atomics.load(flag, 0) === 0) Atomics.wait(flag, 0, 0)
     const answer = receiveMessageOnPort(port)?.message as { readonly value: unknown; readonly failed?: true }
     if (answer.failed) throw new Error('the question had no answer')
     return answer.value
