@@ -1,8 +1,8 @@
 /**
  * `npm run test:stack [-- SUITE…] [--affected] [--all] [--record] [--minutes N] [--usual-minutes N]`: tests against real servers, which are
  * installed into a cache, started natively, and ended; some run in containers where a Docker engine answers.
- * `SLUICE_TEST_…` variables name servers to use instead. Every suite runs even when one before it failed. Four run
- * side by side (fewer where memory is short), since most wait more than they work; what one prints is shown when it has
+ * `SLUICE_TEST_…` variables name servers to use instead. Every suite runs even when one before it failed. Three run
+ * side by side (two where memory is short), since most wait more than they work; what one prints is shown when it has
  * ended.
  *
  * `--affected` skips what the record of green shows as unchanged, unless `--all` is there too; `--record` adds to it.
@@ -40,12 +40,8 @@ const minutes = selection.minutes ?? Number.POSITIVE_INFINITY
 const pace = new Pace(performance.now() + minutes * 60_000)
 for (const { name, why } of skipped) console.log(`-- ${name}: ${why}`)
 
-/**
- * Two suites with a Trino of their own and one with Kafka hold some 8 GB, and one beside them 2 more. Of three, an eighth of
- * two processors was left, a quarter at the end.
- */
-const GIB = 2 ** 30
-const sideBySide = totalmem() >= 20 * GIB ? 4 : totalmem() >= 12 * GIB ? 3 : 2
+/** Two suites with a Trino of their own and one with Kafka hold some 8 GB. */
+const sideBySide = totalmem() >= 12 * 2 ** 30 ? 3 : 2
 
 const suiteNamed = (name: string): Suite => SUITES[names.indexOf(name)] as Suite
 const secondsOf = (name: string): number => selection.expectedSeconds(suiteNamed(name))

@@ -34,7 +34,7 @@ export interface Suite {
   readonly tests: readonly string[]
   /** Besides the servers' addresses. */
   readonly env?: Readonly<Record<string, string>>
-  /** On two processors, four suites side by side, with nothing to install; what it took the last time counts for more. */
+  /** On two processors, three suites side by side, with nothing to install; what it took the last time counts for more. */
   readonly expectedSeconds: number
   /** Runs even where nothing that it rests on has changed. */
   readonly isAlwaysRun?: boolean
