@@ -38,6 +38,7 @@ import { registryCatalog, storeAddresses } from './lake/registry-catalog.ts'
 import { scratchOfTenants } from './lake/tenant-layout.ts'
 import { parsingIn } from './manifest/parsing.ts'
 import type { ChangeSpools } from './materializer/change-spools.ts'
+import { noteFormerMasks, noteMasksOf } from './materializer/former-masks.ts'
 import { cpuMetrics, slotMetrics } from './metrics/engine.ts'
 import { ExportDestinations } from './operations/exports/export-destinations.ts'
 import type { Platform } from './operations/platform.ts'
@@ -46,7 +47,6 @@ import { createHost } from './plugins/host.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
 import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import { proofRules } from './plugins/proof-rules.ts'
-import { noteFormerMasks } from './policy/former-masks.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { CpuAccounts } from './registry/cpu-accounts.ts'
 import { loseCopies } from './registry/endpoint-states.ts'
@@ -177,11 +177,13 @@ export async function assemble(
     () => openDashboards(config, { services, databases, logger }),
     (opened) => opened?.close(),
   )
+  const formerMasks = { pool, lake, rules, logger }
   const served: ServedProducts = new ServedProducts({
     pool,
     plugins,
     rules,
     logger,
+    noteMasks: (productId) => noteMasksOf(formerMasks, productId),
     hearsChanges: () => news.isListening,
   })
   const news = await lifecycle.start(
@@ -217,7 +219,7 @@ export async function assemble(
     () => openDestinations(config, services),
     (opened) => opened.close(),
   )
-  await noteFormerMasks(pool, rules)
+  await noteFormerMasks(formerMasks)
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })

@@ -73,7 +73,7 @@ async function version(
   level: string,
   epoch: number,
   classes: Classes,
-  masks: Classes | null = null,
+  masks?: Classes | null,
 ): Promise<void> {
   const columns = Object.entries(classes).map(([column, classification]) => ({ name: column, classification }))
   const masked = columns.filter((column) => column.classification.startsWith('pii.')).map((column) => column.name)
@@ -82,11 +82,12 @@ async function version(
      values ($1, $2, '{}', $3, 'd', '{}')`,
     [id, `${epoch}.0.0`, JSON.stringify({ product: { classification: level }, output: { columns } })],
   )
+  const own = masks === undefined ? Object.fromEntries(masked.map((name) => [name, 'redact'])) : masks
   const variants = masked.length > 0 ? { clear: '1', masked: '2' } : { clear: '1' }
   await pool.query(
     `insert into materializations (id, tenant, product_id, epoch, kind, state, version, digest, snapshots, masked_columns, masks, committed_at)
      values ($1, $2, $3, $4, 'materialize', 'committed', $5, 'd', $6, $7, $8, now())`,
-    [`${id}-${epoch}`, tenant, id, epoch, `${epoch}.0.0`, variants, { clear: [], masked }, masks && { masked: masks }],
+    [`${id}-${epoch}`, tenant, id, epoch, `${epoch}.0.0`, variants, { clear: [], masked }, own && { masked: own }],
   )
 }
 
@@ -236,6 +237,23 @@ describe('a login to the SQL catalog', () => {
       }
     }
     await logins.setMasking({ sensitive: [], strategies: {} })
+  })
+
+  test('is not told of rows of which nobody knows by which masks they were made', async () => {
+    const login = await logins.issue('acme')
+    const known: readonly (Classes | null)[] = [{ name: 'redact', phone: 'redact' }, { name: 'redact' }, {}, null]
+    const told: boolean[] = []
+    for (const [at, masks] of known.entries()) {
+      const name = `unknown_${at}`
+      await product('acme', name, 'internal', [])
+      await version(`acme-${name}`, 'acme', 'internal', 1, { name: 'pii.name', phone: 'pii.phone' }, masks)
+      await pool.query("update products set current_version = '1.0.0' where id = $1", [`acme-${name}`])
+      await pool.query("insert into iceberg_tables values ('lakehouse_acme', 'crm', $1, 'file:///x', null, 'TABLE')", [
+        `${name}__masked`,
+      ])
+      told.push((await visible(login)).includes(`lakehouse_acme crm.${name}__masked`))
+    }
+    assert.deepEqual(told, [true, false, false, false])
   })
 
   test('is not told of columns whose source was given a class, nor of previews', async () => {

@@ -151,5 +151,17 @@ language sql stable set search_path = pg_catalog, public as $$
 $$;
 revoke execute on function catalog_masked_classes(text, text), catalog_shown_columns(text, text, jsonb) from public`,
     },
+    {
+      id: '004_unknown_masks',
+      sql: `
+-- As before, and those of which nobody knows how they are masked.
+create or replace function catalog_shown_columns(product text, version text, masks jsonb) returns text[]
+language sql stable set search_path = pg_catalog, public as $$
+  select coalesce(array_agg(c.name), '{}')
+  from public.catalog_masked_classes($1, $2) c, public.catalog_masking rules
+  where coalesce($3 ->> c.name, 'unknown') not in ('redact', 'null', 'omit')
+    and coalesce($3 ->> c.name, 'unknown') <> coalesce(rules.strategies ->> c.class, 'redact')
+$$`,
+    },
   ],
 }

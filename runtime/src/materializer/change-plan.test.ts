@@ -40,11 +40,19 @@ function planned(
   return planTopics(product, options.level ?? 'internal', manifestsOf(classes), newest, rules, named, byDigest)
 }
 
-/** An epoch of which nobody noted how its columns are masked, or that was masked so. */
-const made = (maskedColumns: Readonly<Record<string, readonly string[]>>, masks: EpochMasks | null = null) => ({
-  maskedColumns,
-  masks,
-})
+/** An epoch whose columns are masked so, or by what shows nothing. */
+const made = (
+  maskedColumns: Readonly<Record<string, readonly string[]>>,
+  masks: EpochMasks | null = shownNothing(maskedColumns),
+) => ({ maskedColumns, masks })
+
+const shownNothing = (maskedColumns: Readonly<Record<string, readonly string[]>>): EpochMasks =>
+  Object.fromEntries(
+    Object.entries(maskedColumns).map(([variant, names]) => [
+      variant,
+      Object.fromEntries(names.map((name) => [name, 'redact' as const])),
+    ]),
+  )
 
 const seen = (topics: readonly PlannedTopic[]) =>
   topics.map(({ variant, plan, readers }) => [variant, plan.variant, ...readers])

@@ -4,6 +4,7 @@ import type { Lake } from '@sluice/iceberg'
 import { SluiceError, ttlMs } from '@sluice/sdk'
 import { contractConfig } from '../manifest/contract-config.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { areNoted } from '../policy/made-masks.ts'
 import type { Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import { INPUTS, inputsText, newestSummary, RECIPE, recipeOf } from './changed-rows.ts'
@@ -34,6 +35,8 @@ export async function isUnchanged(
   if (newest.version !== version || newest.digest !== digest || made === '' || !dependsOnInputsAlone(manifests)) {
     return false
   }
+  // Nobody is shown rows of which it is not known by which masks they were made.
+  if (!areNoted(newest)) return false
   for (const plan of variants) {
     const table = await lake.load(lakeTable(product.tenant, product.domain, product.name, plan.variant), { signal })
     const summary = table && newestSummary(table, lake)

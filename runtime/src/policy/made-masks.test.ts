@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { MaskStrategy } from '../config.ts'
-import { epochMasks, type MaskedEpoch, madeMasks, missingMasks } from './made-masks.ts'
-import { type ColumnMask, masksFor, strategyFor } from './masking.ts'
+import { areNoted, epochMasks, type MaskedEpoch, madeMasks, missingMasks } from './made-masks.ts'
+import { type ColumnMask, masksFor } from './masking.ts'
 
 const STRATEGIES: readonly MaskStrategy[] = ['hash', 'partial', 'redact', 'null', 'omit']
 /** What a reader learns of a value. */
@@ -18,11 +18,11 @@ const rules = {
   strategies: Object.fromEntries(STRATEGIES.map((strategy) => [`pii.by_${strategy}`, strategy])),
 }
 
-function epochOf(masks: readonly ColumnMask[], isNoted = true): MaskedEpoch {
+function epochOf(masks: readonly ColumnMask[]): MaskedEpoch {
   const variants = [{ variant: 'masked', masks }]
   return {
     maskedColumns: { masked: masks.map(({ column }) => column) },
-    masks: isNoted ? epochMasks(variants) : null,
+    masks: epochMasks(variants),
   }
 }
 
@@ -70,12 +70,14 @@ it('rows of a time when the column had another type have the mask of its class t
   }
 })
 
-it('an epoch that does not say how it is masked is as the classes of its version are masked', () => {
-  const column = { name: 'phone', type: 'string', nullable: true, classification: 'pii.by_partial' } as const
-  assert.equal(strategyFor(column, rules), 'partial')
-  const rows = madeMasks(epochOf([mask('partial')], false), 'masked', [column], rules)
-  assert.equal(missingMasks([mask('redact')], rows).length, 1)
-  assert.deepEqual(missingMasks([mask('partial')], rows), [])
-  // Where its version is not at hand either, that it is masked is all there is to know.
-  assert.deepEqual(missingMasks([mask('redact')], madeMasks(epochOf([mask('partial')], false), 'masked')), [])
+it('rows of which nobody knows how they are masked have no mask that stands for one', () => {
+  for (const masks of [null, {}, { masked: {} }, { masked: { city: 'redact' } }] as const) {
+    const epoch = { ...epochOf([mask('redact')]), masks }
+    const rows = madeMasks(epoch, 'masked')
+    assert.ok(rows.has('phone'))
+    for (const now of STRATEGIES) assert.equal(missingMasks([mask(now)], rows).length, 1, now)
+    assert.equal(areNoted(epoch), false)
+  }
+  assert.equal(areNoted(epochOf([mask('redact')])), true)
+  assert.equal(areNoted({ maskedColumns: { clear: [] }, masks: null }), true)
 })

@@ -4,9 +4,9 @@
  */
 import type { MaskStrategy } from '../config.ts'
 import type { EpochMasks } from '../registry/materializations.ts'
-import { type ClassifiedColumn, type ColumnMask, type MaskingRules, strategyFor } from './masking.ts'
+import type { ColumnMask } from './masking.ts'
 
-/** What stands for the values, by masked column; null where nobody noted it. */
+/** What stands for the values, by masked column; null where nobody knows it, which counts as more than any mask shows. */
 export type MadeMasks = ReadonlyMap<string, MaskStrategy | null>
 
 export const NO_MASKS: MadeMasks = new Map()
@@ -19,7 +19,7 @@ export const plannedMasks = (masks: readonly ColumnMask[]): MadeMasks =>
 export interface MaskedEpoch {
   /** By variant. */
   readonly maskedColumns: Readonly<Record<string, readonly string[]>>
-  /** By variant and column. Null of epochs that were made before it was noted. */
+  /** By variant and column. Null of epochs that were made before it was noted, until it has been (`former-masks.ts`). */
   readonly masks: EpochMasks | null
 }
 
@@ -32,19 +32,14 @@ export function epochMasks(
   return Object.fromEntries(variants.map(({ variant, masks }) => [variant, of(masks)]))
 }
 
-/** @param then the columns of the version that made it: of an epoch that does not say so, the masks are those of their classes */
-export function madeMasks(
-  { maskedColumns, masks }: MaskedEpoch,
-  variant: string,
-  then: readonly ClassifiedColumn[] = [],
-  rules?: MaskingRules,
-): MadeMasks {
+export function madeMasks({ maskedColumns, masks }: MaskedEpoch, variant: string): MadeMasks {
   const noted = new Map(Object.entries(masks?.[variant] ?? {}))
-  const byClass = (name: string) => {
-    const column = then.find((one) => one.name === name)
-    return column === undefined || rules === undefined ? null : strategyFor(column, rules)
-  }
-  return new Map((maskedColumns[variant] ?? []).map((name) => [name, noted.get(name) ?? byClass(name)]))
+  return new Map((maskedColumns[variant] ?? []).map((name) => [name, noted.get(name) ?? null]))
+}
+
+/** Whether all of it is known. */
+export function areNoted(epoch: MaskedEpoch): boolean {
+  return Object.keys(epoch.maskedColumns).every((variant) => [...madeMasks(epoch, variant).values()].every(Boolean))
 }
 
 /** These show nothing of a value, and not whether there is one. */
@@ -55,7 +50,7 @@ export function isAsStrict(
   made: MaskStrategy | null,
   { strategy, elsewhere }: Pick<ColumnMask, 'strategy' | 'elsewhere'>,
 ): boolean {
-  return made === null || made === strategy || made === elsewhere || SHOWS_NOTHING.includes(made)
+  return made !== null && (made === strategy || made === elsewhere || SHOWS_NOTHING.includes(made))
 }
 
 /** Those of the masks that the copy does not have, or has in a way that shows more. */

@@ -76,6 +76,11 @@ function strategyFits(strategy: MaskStrategy, type: LogicalType): boolean {
   }
 }
 
+/** Whether a mask of the type can show something: of the others there is null, or nothing. */
+export function carriesMasks(type: LogicalType): boolean {
+  return strategyFits('hash', type) || strategyFits('partial', type)
+}
+
 /** Whether rows that differ in the column still differ after its mask. */
 export function keepsIdentity(mask: ColumnMask): boolean {
   return mask.strategy === 'hash'

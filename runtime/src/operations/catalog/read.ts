@@ -189,7 +189,7 @@ export async function visibleTo(
   for (const { version, snapshotId, ...epoch } of epochs) {
     const policy = policies.get(version) ?? (await policyOf(platform, call, product, version))
     policies.set(version, policy)
-    const made = madeMasks(epoch, access.variant, policy.columns, platform.rules)
+    const made = madeMasks(epoch, access.variant)
     seen.set(snapshotId, policy.allowed && missingMasks(policy.masks, made).length === 0)
   }
   return visibleMetadata(metadata, seen)
@@ -202,9 +202,5 @@ async function policyOf(platform: CatalogDeps, call: TenantCall, product: Served
   const classification = stricter(both.classification, both.snapshotClassification)
   const decision = decideRead(call.principal, { ...product, classification }, product.grants)
   if (!decision.allowed) return { allowed: false, masks: [] }
-  return {
-    allowed: true,
-    masks: masksFor(both.columns, decision.clearClasses, platform.rules),
-    columns: then.output.columns,
-  }
+  return { allowed: true, masks: masksFor(both.columns, decision.clearClasses, platform.rules) }
 }

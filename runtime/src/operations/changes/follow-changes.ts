@@ -291,10 +291,10 @@ export class Follower {
     const { lake } = this.#platform
     const { tenant } = this.#call
     const { domain, name } = this.#product
-    const { product, access, columns } = await this.#access(epoch)
+    const { product, access } = await this.#access(epoch)
     const snapshotId = epoch.snapshots[access.variant]
     const masked = epoch.maskedColumns[access.variant] ?? []
-    const made = madeMasks(epoch, access.variant, columns, this.#platform.rules)
+    const made = madeMasks(epoch, access.variant)
     refuseStaleMask(product, access.masks, snapshotId === undefined ? NO_MASKS : made)
     if (snapshotId === undefined) return null
     const ref = lakeTable(tenant, domain, name, access.variant)
@@ -321,7 +321,7 @@ export class Follower {
     const version = await findVersion<ManifestSet>(pool, product.id, epoch.version)
     const made = version === null ? product : asMadeBy(product, version.normalised, rules)
     const access = accessTo(made, principal, rules, (variant) => variant in epoch.snapshots)
-    return { product, access, columns: version?.normalised.output.columns }
+    return { product, access }
   }
 }
 

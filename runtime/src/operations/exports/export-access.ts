@@ -67,9 +67,8 @@ async function mayRead(
         const { masks } = accessTo(then, principal, rules, () => true)
         const { maskedColumns, variant, epoch } = table
         const kept = (await findEpoch(pool, product.id, epoch))?.masks ?? null
-        const columns = made.normalised.output.columns
         const ofRows = { maskedColumns: { [variant]: maskedColumns }, masks: kept }
-        refuseStaleMask(then, masks, madeMasks(ofRows, variant, columns, rules))
+        refuseStaleMask(then, masks, madeMasks(ofRows, variant))
       })
   }
 }

@@ -41,7 +41,7 @@ export async function visibleRows(
   const variant = [nameFor(sight.clear), nameFor(new Set())].find((name) => kept.variants.includes(name))
   const found = variant === undefined ? [] : await kept.of(variant)
   const masks = masksFor([...sight.columns, ...columns], sight.clear, sight.rules)
-  const rowMasks = madeMasks(made, variant ?? '', then.normalised.output.columns, platform.rules)
+  const rowMasks = madeMasks(made, variant ?? '')
   const open = (name: string, isMasked: boolean) => isOpen(name, masks, isMasked ? rowMasks : NO_MASKS)
   return (materialization) => {
     const { id, epoch, version, quality } = materialization

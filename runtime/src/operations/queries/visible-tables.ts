@@ -161,10 +161,10 @@ async function pastTable(
   if (epoch === null) return null
   const under = (of: ServedProduct) =>
     accessUnder(platform, call, of, epoch.version, (variant) => variant in epoch.snapshots)
-  const { access, columns } = await under(product)
-  const accessNow = async () => (await under(await platform.served.find(call.tenant, product.id))).access
+  const access = await under(product)
+  const accessNow = async () => under(await platform.served.find(call.tenant, product.id))
   const snapshotId = epoch.snapshots[access.variant]
-  const masks = madeMasks(epoch, access.variant, columns, platform.rules)
+  const masks = madeMasks(epoch, access.variant)
   if (snapshotId === undefined || missingMasks(access.masks, masks).length > 0) throw stalePast()
   const made = { epoch: epoch.epoch as number, readAt: readAtOf(epoch).toISOString() }
   const rests = restsOf(ownName(product.domain, product.name), epoch)
@@ -179,11 +179,10 @@ async function accessUnder(
   product: ServedProduct,
   version: string,
   available: (variant: string) => boolean,
-): Promise<{ readonly access: ReadAccess; readonly columns: ManifestSet['output']['columns'] }> {
+): Promise<ReadAccess> {
   const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
   if (then === undefined) throw noSuchPast()
-  const access = accessTo(asMadeBy(product, then, platform.rules), call.principal, platform.rules, available)
-  return { access, columns: then.output.columns }
+  return accessTo(asMadeBy(product, then, platform.rules), call.principal, platform.rules, available)
 }
 
 /** Pasts that the statement itself names, each a relation beside the product's own. */
@@ -234,8 +233,8 @@ async function quarantineTable(
   const under = await masksUnder(platform, call, product, summary['sluice.version'])
   if (under === null) return null
   const ofRows = { maskedColumns: { [access.variant]: masked }, masks: epoch?.masks ?? null }
-  const made = madeMasks(ofRows, access.variant, under.columns, platform.rules)
-  if (missingMasks([...access.masks, ...under.access.masks], made).length > 0) return null
+  const made = madeMasks(ofRows, access.variant)
+  if (missingMasks([...access.masks, ...under.masks], made).length > 0) return null
   const rests = epoch === null ? null : restsOf(ownName(product.domain, product.name), epoch)
   const seen = { snapshotId: table.snapshotId, maskedColumns: masked, rests }
   return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], seen)

@@ -36,7 +36,7 @@ export function servedBy(
         store,
         target,
         maskedColumns,
-        masks: new Map(maskedColumns.map((column) => [column, null])),
+        masks: new Map(maskedColumns.map((column) => [column, 'redact'])),
         version: '1.0.0',
         madeBy: { product: { classification: 'internal' }, output: { ...target.schema, columns: [] } },
         epoch,

@@ -41,6 +41,8 @@ import {
 /** Policies are at most this stale, were a notification lost that should have come. */
 const MAX_AGE_MS = 5_000
 const MAX_CACHED = 5_000
+/** A lake that could not tell by which masks a product was made is not asked by every read. */
+const UNTOLD_FOR_MS = 60_000
 /** From then on a read has the product loaded anew beside it, so that those after it need not wait. */
 const REFRESH_AFTER_MS = 2_500
 
@@ -49,6 +51,8 @@ export interface ServedProductsDeps {
   readonly plugins: PluginSet
   readonly rules: MaskingRules
   readonly logger: Logger
+  /** Looks up by which masks epochs of the product were made that do not say so. */
+  noteMasks(productId: string): Promise<'noted' | 'unreadable' | 'unavailable'>
   /** Whether changes are told (`drop`) now; what is loaded while they are not is not kept. */
   hearsChanges(): boolean
 }
@@ -67,6 +71,8 @@ export class ServedProducts {
   readonly #cache = new LRUCache<string, Loading>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
   /** By the same keys: what will take the place of the cached one. */
   readonly #refreshing = new Map<string, Loading>()
+  /** Products by whose files it could not be told how they are masked. */
+  readonly #untold = new LRUCache<string, true>({ max: MAX_CACHED, ttl: UNTOLD_FOR_MS })
   readonly #copies: CopyChecks
   /** By tenant. */
   readonly #bells = new Map<string, Set<Bell>>()
@@ -186,7 +192,7 @@ export class ServedProducts {
     if (product.previewOf !== null && (await isPreviewOver(pool, product.id))) {
       throw new SluiceError('INVALID_DATA', NO_PRODUCT.message, NO_PRODUCT)
     }
-    const newest = await latestEpoch(pool, product.id)
+    const newest = await this.#newestOf(product)
     const grants = await productGrants(pool, tenant, holderOfGrants(product))
     const versions = new VersionCache(pool, product.id)
     const current = product.currentVersion === null ? null : await versions.get(product.currentVersion)
@@ -215,8 +221,17 @@ export class ServedProducts {
         toDeploy: (raised.get(current?.digest ?? '') ?? []).map(({ column }) => column),
       },
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
-      variants: variantsOf(product, newest, snapshotVersion?.normalised, rules),
+      variants: variantsOf(product, newest),
     }
+  }
+
+  /** A release before this one, which runs beside it, notes no masks. */
+  async #newestOf({ id }: Product): Promise<Materialization | null> {
+    const { pool, noteMasks } = this.#deps
+    const newest = await latestEpoch(pool, id)
+    if (newest === null || newest.masks !== null || this.#untold.has(id)) return newest
+    if ((await noteMasks(id)) !== 'noted') this.#untold.set(id, true)
+    return latestEpoch(pool, id)
   }
 
   /** Of a preview the stricter of its own and of its product: the row of a preview says nothing of it. */
@@ -301,7 +316,7 @@ function copyOf(
     readAt: readAtOf(made).toISOString(),
     rests: restsOf(ownName(product.domain, product.name), made),
     maskedColumns: made.maskedColumns[variant] ?? [],
-    masks: madeMasks(made, variant, madeBy.output.columns, rules),
+    masks: madeMasks(made, variant),
   }
 }
 
@@ -408,8 +423,6 @@ function planOf(
 function variantsOf(
   { domain, name }: Pick<Product, 'domain' | 'name'>,
   newest: Materialization | null,
-  madeBy: ManifestSet | undefined,
-  rules: MaskingRules,
 ): ReadonlyMap<Variant, ServedVariant> {
   if (newest === null) return new Map()
   const rests = restsOf(ownName(domain, name), newest)
@@ -424,7 +437,7 @@ function variantsOf(
         readAt: readAtOf(newest).toISOString(),
         rests,
         maskedColumns: newest.maskedColumns[variant] ?? [],
-        masks: madeMasks(newest, variant, madeBy?.output.columns, rules),
+        masks: madeMasks(newest, variant),
       },
     ]),
   )
