@@ -147,6 +147,43 @@ describe('wide results', () => {
   })
 })
 
+describe('timestamps of CSV', () => {
+  const cells = [
+    "'2024-02-29 08:15:00.5'",
+    "'1969-12-31 23:59:59.999999'",
+    "'0044-03-15 (BC) 00:00:00'",
+    "'-infinity'",
+    'NULL',
+  ]
+  const columns = ['TIMESTAMP', 'TIMESTAMP_S', 'TIMESTAMP_MS', 'TIMESTAMPTZ', 'TIMESTAMP_NS']
+  // Nanoseconds do not reach so far.
+  const cast = (cell: string, type: string) => (type === 'TIMESTAMP_NS' && cell.includes('BC') ? 'NULL' : cell)
+  const sql = cells
+    .map((cell) => `SELECT ${columns.map((type) => `${cast(cell, type)}::${type}`).join(', ')}`)
+    .join(' UNION ALL ')
+
+  const rowsOf = async (timestamps: 'text' | 'micros') => {
+    const output = { kind: 'csv', sql, timestamps } as const
+    const run = await engine.run({ trust: 'tenant', output, limits: LIMITS }, AbortSignal.timeout(600_000))
+    let text = ''
+    for await (const chunk of run.output) text += Buffer.from(chunk).toString()
+    await run.finished
+    return text.trimEnd().split('\n').slice(1)
+  }
+
+  // What is rounded to seconds or milliseconds is so before it is counted.
+  it('are told, or counted in microseconds as far as they have no finer digits', async () => {
+    assert.deepEqual(await rowsOf('micros'), [
+      '1709194500500000,1709194501000000,1709194500500000,1709194500500000,2024-02-29T08:15:00.500000',
+      '-1,0,0,-1,1969-12-31T23:59:59.999999',
+      '-63517824000000000,-63517824000000000,-63517824000000000,-63517824000000000,',
+      '-infinity,-infinity,-infinity,-infinity,-infinity',
+      ',,,,',
+    ])
+    assert.equal((await rowsOf('text'))[0]?.split(',')[3], '2024-02-29T08:15:00.500000Z')
+  })
+})
+
 describe('results of many columns', () => {
   it('are told in every form', async () => {
     const sql = `SELECT ${Array.from({ length: 600 }, (_, index) => `${index} AS c${index}`).join(', ')}`

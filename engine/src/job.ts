@@ -99,6 +99,11 @@ export interface PlainOutput {
   readonly kind: 'rows' | 'json-rows' | 'ndjson' | 'csv' | 'copy-csv' | 'parquet' | 'shape'
   readonly sql: string
   readonly parameters?: readonly Value[]
+  /**
+   * Of `csv`. `micros`: timestamps down to the microsecond are the number of those since 1970, which takes a fifth of the time
+   * that their text does; infinities have their names.
+   */
+  readonly timestamps?: 'text' | 'micros'
 }
 
 /**

@@ -97,9 +97,15 @@ function doubleText(sql: string, depth = 0): string {
   const moved = `CASE WHEN regexp_matches(${name}, 'e[+](1[6-9]|20)$') THEN ${name}::DECIMAL(38,0)::VARCHAR
     WHEN regexp_matches(${name}, 'e-0[56]$') THEN rtrim(${name}::DECIMAL(38,30)::VARCHAR, '0')
     ELSE replace(${name}, 'e-0', 'e-') END`
-  return `CASE WHEN NOT contains(${text}, 'e') THEN ${plainText(text)}
+  // Most numbers are known by their value to have no exponent: each look at the text makes it once more.
+  return `CASE WHEN abs(${sql}) BETWEEN 0.0001 AND ${MAX_PLAIN}
+    THEN CASE WHEN (${sql}) = trunc(${sql}) THEN (${sql})::BIGINT::VARCHAR ELSE ${text} END
+    WHEN NOT contains(${text}, 'e') THEN ${plainText(text)}
     ELSE list_transform([${provedText(sql)}], lambda ${name}: ${moved})[1] END`
 }
+
+/** Whole numbers of fifteen digits are exact, and far from where an exponent begins. */
+const MAX_PLAIN = 999_999_999_999_999
 
 function plainText(text: string): string {
   return `CASE WHEN suffix(${text}, '.0') THEN left(${text}, -2) ELSE ${text} END`
@@ -266,6 +272,19 @@ export function csvCell(type: DuckDBType, sql: string): string {
   if (NESTED.has(type.typeId)) return jsonOf(type, sql, 'json')
   return scalar(type, sql, 'bare') ?? inForm(sql, 'bare')
 }
+
+/** The same, but for timestamps: microseconds since 1970. */
+export function countedCell(type: DuckDBType, sql: string): string {
+  return COUNTED.has(type.typeId) ? `coalesce(epoch_us(${sql})::VARCHAR, (${sql})::VARCHAR)` : csvCell(type, sql)
+}
+
+/** Those that have no digits beyond. */
+const COUNTED: ReadonlySet<DuckDBTypeId> = new Set([
+  DuckDBTypeId.TIMESTAMP,
+  DuckDBTypeId.TIMESTAMP_S,
+  DuckDBTypeId.TIMESTAMP_MS,
+  DuckDBTypeId.TIMESTAMP_TZ,
+])
 
 /** True where a field is quoted even if it need not be, so that the empty text is not taken for null. */
 export function isText(type: DuckDBType): boolean {

@@ -16,7 +16,7 @@ import { quoteText } from '../sql-text.ts'
 import { describe } from './collect.ts'
 import { askedTypes, prepare, runInThreads } from './duckdb.ts'
 import { type ResultShape, resultColumns } from './encode.ts'
-import { cellName, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
+import { cellName, countedCell, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
 import { keySql } from './key-sql.ts'
 import { writeParquetFiles } from './parquet-files.ts'
 import { descriptorPath } from './relations.ts'
@@ -111,7 +111,8 @@ function copyStatement(output: WireStreamOutput, shape: ResultShape, limits: Eng
     return `COPY (SELECT ${list} ${from}) TO ${target} (FORMAT csv, HEADER false, FORCE_QUOTE *, NULL '')`
   }
   if (output.kind === 'csv') {
-    const list = shape.types.map((type, index) => `${csvCell(type, cellName(index))} AS ${cellName(index)}`).join(', ')
+    const cell = output.timestamps === 'micros' ? countedCell : csvCell
+    const list = shape.types.map((type, index) => `${cell(type, cellName(index))} AS ${cellName(index)}`).join(', ')
     const texts = cells.filter((_cell, index) => isText(shape.types[index] as DuckDBType))
     const quotes = texts.length === 0 ? '' : `, FORCE_QUOTE (${texts.join(', ')})`
     return `COPY (SELECT ${list} ${from}) TO ${target} (FORMAT csv, HEADER false, NULL ''${quotes})`

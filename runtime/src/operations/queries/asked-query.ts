@@ -24,6 +24,8 @@ export interface QueryRequest {
   /** It waits until all products rest on the same rows of what they are made of. */
   readonly consistent?: boolean
   readonly format: QueryFormat
+  /** Of `csv`: timestamps may come as microseconds since 1970 (`PlainOutput`), or as text from engines that tell no others. */
+  readonly timestamps?: 'micros'
 }
 
 /** A request with all that its answer is made of. */

@@ -44,6 +44,7 @@ export function productPlan(
   const untyped = async (call: TenantCall): Promise<QueryRequest> => ({
     sql: isFound ? sql : await foundSql(platform, call, sql, session.searchPath()),
     format: 'csv',
+    timestamps: 'micros',
     ...(known.length === 0 ? {} : { params: known.map(() => null) }),
   })
 

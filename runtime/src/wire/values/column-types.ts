@@ -4,6 +4,7 @@ import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
 import type { ResultNames } from '../sql/words.ts'
 import { FLOAT_DIGITS, floatText } from './floats.ts'
+import { isCount, MOMENT_BYTES, NO_ZONE, putCount, UTC } from './instants.ts'
 import { intervalOf, intervalText } from './intervals.ts'
 
 export const OID = {
@@ -122,8 +123,8 @@ const WRITERS: Readonly<Record<number, (cell: Buffer) => Buffer>> = {
   [OID.timetz]: written((text) =>
     text.replace(/\.([0-9]*?)0*(?=[+-]|$)/, (_all, digits: string) => (digits ? `.${digits}` : '')),
   ),
-  [OID.timestamp]: written(moment),
-  [OID.timestamptz]: written((text) => {
+  [OID.timestamp]: counted(NO_ZONE, moment),
+  [OID.timestamptz]: counted(UTC, (text) => {
     const utc = text.replace(/Z$/, '')
     if (utc === text) return text
     const told = moment(utc)
@@ -133,6 +134,16 @@ const WRITERS: Readonly<Record<number, (cell: Buffer) => Buffer>> = {
     const interval = intervalOf(text)
     return interval === null ? text : intervalText(interval)
   }),
+}
+
+/** Of a moment that is counted or told. */
+function counted(zone: Buffer, write: (text: string) => string): (cell: Buffer) => Buffer {
+  const told = written(write)
+  return (cell) => {
+    if (!isCount(cell, 0, cell.length)) return told(cell)
+    const text = Buffer.alloc(MOMENT_BYTES)
+    return text.subarray(0, putCount(cell, 0, cell.length, zone, text, 0))
+  }
 }
 
 function withoutZeros(text: string): string {

@@ -1,6 +1,7 @@
 /** The usual values of a type, written from the engine's text to PostgreSQL's binary without anything in between. */
 import { OID } from './column-types.ts'
 import { putBytes, putInt32 } from './growing.ts'
+import { DAY_S, EPOCH_S, isCount, microsOf, secondsOf, YEAR_1_S, YEAR_10000_S } from './instants.ts'
 import { CLOCK_BYTES, DATE_BYTES, isDate, isMoment, type PutCell } from './put-cells.ts'
 
 /** What is not here is written by `binaryOf`. */
@@ -24,7 +25,7 @@ export const BINARY_PUTS: Readonly<Record<number, PutCell>> = {
   [OID.date]: putDate,
   [OID.timestamp]: putMoment,
   [OID.timestamptz]: (from, start, end, to, at) =>
-    from[end - 1] === LETTER_Z ? putMoment(from, start, end - 1, to, at) : -1,
+    putMoment(from, start, from[end - 1] === LETTER_Z ? end - 1 : end, to, at),
 }
 
 const [ZERO, NINE, DASH, POINT] = [0x30, 0x39, 0x2d, 0x2e]
@@ -86,9 +87,8 @@ function putDate(from: Buffer, start: number, end: number, to: Buffer, at: numbe
   return at + 4
 }
 
-const DAY_S = 86_400
-
 function putMoment(from: Buffer, start: number, end: number, to: Buffer, at: number): number {
+  if (isCount(from, start, end)) return putCounted(from, start, end, to, at)
   const clock = start + DATE_BYTES + 1
   if (end !== clock + CLOCK_BYTES || !isMoment(from, start, end)) return -1
   const hours = integerIn(from, clock, clock + 2)
@@ -96,6 +96,13 @@ function putMoment(from: Buffer, start: number, end: number, to: Buffer, at: num
   const seconds = integerIn(from, clock + 6, clock + 8)
   const wholeS = daysIn(from, start) * DAY_S + (hours * 60 + minutes) * 60 + seconds
   return putMicros(wholeS, integerIn(from, clock + 9, end), to, at)
+}
+
+/** Farther off a count may be none of PostgreSQL's. */
+function putCounted(from: Buffer, start: number, end: number, to: Buffer, at: number): number {
+  const seconds = secondsOf(from, start, end)
+  if (seconds < YEAR_1_S || seconds >= YEAR_10000_S) return -1
+  return putMicros(seconds - EPOCH_S, microsOf(from, start, end), to, at)
 }
 
 const UUID_BYTES = 16

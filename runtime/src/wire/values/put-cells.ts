@@ -2,6 +2,7 @@
 import { OID } from './column-types.ts'
 import { FLOAT_DIGITS } from './floats.ts'
 import { putBytes } from './growing.ts'
+import { isCount, NO_ZONE, putCount, UTC } from './instants.ts'
 
 /** Returns where the value ends in `to`, which has room for twice its bytes and more; -1: it is none of the usual ones. */
 export type PutCell = (from: Buffer, start: number, end: number, to: Buffer, at: number) => number
@@ -77,6 +78,11 @@ function putClock(from: Buffer, start: number, to: Buffer, at: number): number {
 }
 
 function putMoment(from: Buffer, start: number, end: number, to: Buffer, at: number): number {
+  if (isCount(from, start, end)) return putCount(from, start, end, NO_ZONE, to, at)
+  return putTold(from, start, end, to, at)
+}
+
+function putTold(from: Buffer, start: number, end: number, to: Buffer, at: number): number {
   if (end - start !== MOMENT_BYTES || !isMoment(from, start, end)) return -1
   const day = putBytes(from, start, start + DATE_BYTES, to, at)
   to[day] = SPACE
@@ -84,8 +90,9 @@ function putMoment(from: Buffer, start: number, end: number, to: Buffer, at: num
 }
 
 function putInstant(from: Buffer, start: number, end: number, to: Buffer, at: number): number {
+  if (isCount(from, start, end)) return putCount(from, start, end, UTC, to, at)
   if (from[end - 1] !== LETTER_Z) return -1
-  const zone = putMoment(from, start, end - 1, to, at)
+  const zone = putTold(from, start, end - 1, to, at)
   if (zone < 0) return -1
   to[zone] = PLUS
   to[zone + 1] = ZERO

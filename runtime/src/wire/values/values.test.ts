@@ -150,6 +150,56 @@ describe('rows of CSV', () => {
   })
 })
 
+describe('moments that are counted', () => {
+  const edges = [
+    '0',
+    '-1',
+    '1',
+    '999999',
+    '1000000',
+    '-1000000',
+    '-1000001',
+    '-62135596800000000',
+    '-62135596800000001',
+  ]
+  const micros = fc.oneof(
+    fc.bigInt({ min: -8_640_000_000_000_000_000n, max: 8_640_000_000_000_000_000n }),
+    fc.bigInt({ min: -(10n ** 14n), max: 10n ** 16n }),
+    fc.integer({ min: -3_000_000, max: 3_000_000 }).map((days) => BigInt(days) * 86_400_000_000n),
+    fc.constantFrom(...edges, '253402300799999999', '253402300800000000', '951782400000000').map(BigInt),
+  )
+
+  /** By the calendar of JavaScript, as the engine tells it where it does not count. */
+  function told(count: bigint): string {
+    const rest = ((count % 1_000n) + 1_000n) % 1_000n
+    const [day = '', clock = ''] = new Date(Number((count - rest) / 1_000n)).toISOString().slice(0, -1).split('T')
+    const [, sign = '', year = '', monthAndDay] = /^([+-]?)0*([0-9]*)(-.*)$/.exec(day) ?? []
+    const shown = sign === '-' ? `-${year.padStart(6, '0')}` : year.padStart(4, '0')
+    return `${shown}${monthAndDay}T${clock}${String(rest).padStart(3, '0')}`
+  }
+
+  it('are the moments that are told, as text and in binary', async () => {
+    const types = ['timestamp', 'timestamptz']
+    await fc.assert(
+      fc.asyncProperty(fc.array(micros, { minLength: 1 }), fc.boolean(), async (counts, isBinary) => {
+        const read = (cells: (count: bigint) => readonly string[]) => {
+          const csv = [types, ...counts.map(cells)].map((row) => `${row.join(',')}\n`).join('')
+          return bytesOfCsv(Buffer.from(csv), [1_000], types, 3, isBinary)
+        }
+        const counted = await read((count) => [String(count), String(count)])
+        assert.deepEqual(counted, await read((count) => [told(count), `${told(count)}Z`]))
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('have no binary beyond the first moment that PostgreSQL counts', async () => {
+    const csv = Buffer.from('"x"\n-9223372036854775807\n')
+    assert.deepEqual(await cellsOfCsv(csv, [50], ['timestamp'], 1), [['290309-12-21 19:59:05.224193 BC']])
+    await assert.rejects(bytesOfCsv(csv, [50], ['timestamp'], 1, true), { sqlState: '22008' })
+  })
+})
+
 describe('rows in binary', () => {
   const pad = (value: number, digits: number) => String(value).padStart(digits, '0')
   const day = fc
