@@ -97,3 +97,22 @@ function wordsOf(line: string): readonly (readonly string[])[] {
   }
   return commands.filter((words) => words.length > 0)
 }
+
+export interface Address {
+  readonly line: number
+  /** Null where the page does not say how it is asked. */
+  readonly method: string | null
+  readonly path: string
+}
+
+/** Addresses of the interface: `POST /api/v1/query` in sentences, and what stands behind the server's own in commands. */
+export function addressesOf(text: string): readonly Address[] {
+  const found = text.matchAll(
+    /`(GET|POST|PUT|PATCH|DELETE) (\/[^`\s?]*)|\$(?:SLUICE_)?URL(\/[^\s"'?`]*)|`(\/api\/v1\/[^`\s?]*)/g,
+  )
+  return Array.from(found, (one) => ({
+    line: text.slice(0, one.index).split('\n').length,
+    method: one[1] ?? null,
+    path: (one[2] ?? one[3] ?? one[4] ?? '').replace(/[.…]+$/, ''),
+  }))
+}

@@ -18,7 +18,7 @@ import { CheckedFile } from '../runtime/src/manifest/checked-file.ts'
 import { exampleFiles } from '../runtime/src/manifest/examples.ts'
 import { FILE_SCHEMAS } from '../runtime/src/manifest/parse-manifests.ts'
 import { type Json, MANIFEST_NAMES, type ManifestName } from '../runtime/src/manifest/problem.ts'
-import { loadPlugin } from '../runtime/src/plugins/loader.ts'
+import { findPlugin, loadPlugin } from '../runtime/src/plugins/loader.ts'
 import { type Block, blocksOf, commandsOf, guidePages, type Page, proseOf, ROOT } from './guide-pages.ts'
 
 const PAGES = guidePages()
@@ -27,16 +27,20 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-guides-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
 /** `page:line: what is wrong` of everything on every page; the number tells that something was looked at. */
-function judged<T>(
+async function judged<T>(
   parts: (page: Page) => readonly (T & { readonly line: number })[],
-  wrong: (part: T) => string | null,
+  wrong: (part: T) => string | null | Promise<string | null>,
 ) {
-  const all = PAGES.flatMap((page) => parts(page).map((part) => ({ page, part })))
-  const refused = all.flatMap(({ page, part }) => {
-    const why = wrong(part)
-    return why === null ? [] : [`${page.path}:${part.line}: ${why}`]
-  })
-  return { refused, count: all.length }
+  const refused: string[] = []
+  let count = 0
+  for (const page of PAGES) {
+    for (const part of parts(page)) {
+      count += 1
+      const why = await wrong(part)
+      if (why !== null) refused.push(`${page.path}:${part.line}: ${why}`)
+    }
+  }
+  return { refused, count }
 }
 
 const messageOf = (act: () => unknown): string | null => {
@@ -48,12 +52,12 @@ const messageOf = (act: () => unknown): string | null => {
   }
 }
 
-test('every command that a page says to type is one, with words and flags that it takes', () => {
-  const { refused, count } = judged(
+test('every command that a page says to type is one, with words and flags that it takes', async () => {
+  const { refused, count } = await judged(
     ({ text }) => commandsOf(text),
     ({ argv, isMention }) => {
       const [first = ''] = argv
-      if (['help', '--help', '--version', '…'].includes(first)) return null
+      if (['help', '--help', '--version', 'COMMAND', '…'].includes(first)) return null
       return messageOf(() => {
         const args = parseArguments(argv.map((word) => (isMention && word === '--' ? '--help' : word)))
         const found = findCommand(COMMANDS, args.words)
@@ -79,8 +83,8 @@ const withLanguage =
   ({ text }: Page): readonly Block[] =>
     blocksOf(text).filter(({ language }) => languages.includes(language))
 
-test('every block of a shell is one that a shell takes', () => {
-  const { refused, count } = judged(withLanguage('sh', 'bash'), ({ text }) =>
+test('every block of a shell is one that a shell takes', async () => {
+  const { refused, count } = await judged(withLanguage('sh', 'bash'), ({ text }) =>
     messageOf(() => execFileSync('bash', ['-n'], { input: text, stdio: ['pipe', 'ignore', 'pipe'] })),
   )
   assert.ok(count > 40, `${count} blocks`)
@@ -90,8 +94,8 @@ test('every block of a shell is one that a shell takes', () => {
 /** A member of an object stands for itself, as a part of a file that the reader has. */
 const jsonOf = (text: string): unknown => JSON.parse(/^"\w+":/.test(text) ? `{${text}}` : text)
 
-test('every block of JSON is JSON', () => {
-  const { refused, count } = judged(withLanguage('json'), ({ text }) => messageOf(() => jsonOf(text)))
+test('every block of JSON is JSON', async () => {
+  const { refused, count } = await judged(withLanguage('json'), ({ text }) => messageOf(() => jsonOf(text)))
   assert.ok(count > 10, `${count} blocks`)
   assert.deepEqual(refused, [])
 })
@@ -128,7 +132,7 @@ test('the settings of a connection are those that its connector takes', async ()
     assert.ok(plugin.kind === 'connector')
     schemas.set(type, plugin.settingsSchema as TSchema)
   }
-  const { refused, count } = judged(connectionsOf, ({ type, settings }) => {
+  const { refused, count } = await judged(connectionsOf, ({ type, settings }) => {
     const schema = schemas.get(type)
     if (schema === undefined) return null
     const [problem] = Value.Errors(schema, Value.Default(schema, structuredClone(settings)))
@@ -139,6 +143,14 @@ test('the settings of a connection are those that its connector takes', async ()
 })
 
 const CONFIG_GROUPS = new Set(configKeys().map(({ path }) => path.split('.')[0] as string))
+
+/** Of `sluice.yaml` as the block has it; secrets of the environment are there. */
+function configOf(text: string): ReturnType<typeof loadConfig> {
+  const file = join(folder, 'sluice.yaml')
+  writeFileSync(file, stringify(parse(text, { maxAliasCount: 0 })))
+  const names = [...text.matchAll(/\$\{env:(\w+)\}/g)].map(([, name]) => [name as string, 'value'])
+  return loadConfig({ file, environment: Object.fromEntries(names) as Record<string, string>, flags: {} })
+}
 
 /** Where a key stands twice, the block shows one after the other what may be written. */
 function alternatives({ text, line }: Block): readonly { readonly text: string; readonly line: number }[] {
@@ -155,7 +167,7 @@ test('every block of YAML is a part of sluice.yaml, or of a manifest, that is ta
     const named = MANIFEST_NAMES.find((name) => text.startsWith(`# ${name}.yaml`) || part['kind'] === kindOf(name))
     return named ?? MANIFEST_NAMES.find((name) => Object.keys(part).every((key) => key in propertiesOf(name)))
   }
-  const { refused, count } = judged(yamlOf, ({ text }) =>
+  const { refused, count } = await judged(yamlOf, ({ text }) =>
     messageOf(() => {
       const part = parse(text, { maxAliasCount: 0 }) as Record<string, unknown>
       // The middle of a file, which begins further in.
@@ -169,13 +181,30 @@ test('every block of YAML is a part of sluice.yaml, or of a manifest, that is ta
       }
       const keys = Object.keys(part).filter((key) => !CONFIG_GROUPS.has(key))
       assert.deepEqual(keys, [], `neither of a manifest nor of sluice.yaml: ${keys.join(', ')}`)
-      const file = join(folder, 'sluice.yaml')
-      writeFileSync(file, stringify(part))
-      const names = [...text.matchAll(/\$\{env:(\w+)\}/g)].map(([, name]) => [name as string, 'value'])
-      loadConfig({ file, environment: Object.fromEntries(names) as Record<string, string>, flags: {} })
+      configOf(text)
     }),
   )
   assert.ok(count > 30, `${count} blocks`)
+  assert.deepEqual(refused, [])
+})
+
+test('with the plugins that a block lists a server starts: each serving type has its store among them', async () => {
+  const { refused, count } = await judged(
+    (page) => yamlOf(page).filter(({ text }) => /^plugins:/m.test(text)),
+    async ({ text }) => {
+      const { plugins, serving } = configOf(text)
+      // What the reader is about to write is not there yet, and serves what the block says of it.
+      const found = plugins.filter((specifier) => !/^\.\/my-/.test(specifier))
+      const declared = await Promise.all(found.map(async (specifier) => (await findPlugin(specifier, ROOT)).declared))
+      const lacking = Object.entries(serving).filter(
+        ([type, { driver }]) =>
+          !plugins.includes(`./${driver}`) &&
+          !declared.some((one) => one.kind === 'serving' && one.type === type && one.name === driver),
+      )
+      return lacking.length === 0 ? null : `nothing serves ${lacking.map(([type]) => type).join(', ')}`
+    },
+  )
+  assert.ok(count > 10, `${count} lists`)
   assert.deepEqual(refused, [])
 })
 
@@ -184,8 +213,8 @@ const kindOf = (name: ManifestName): string => name.slice(0, 1).toUpperCase() + 
 const propertiesOf = (name: ManifestName): object =>
   (FILE_SCHEMAS[name] as unknown as { readonly properties: object }).properties
 
-test('what is said of an error is so: its code, and the status that comes with it', () => {
-  const { refused, count } = judged(
+test('what is said of an error is so: its code, and the status that comes with it', async () => {
+  const { refused, count } = await judged(
     ({ text }) =>
       [...text.matchAll(/\b([45]\d\d),? `([a-z]+(?:_[a-z]+)+)`|`?\b([a-z]+(?:_[a-z]+)+)`?, ([45]\d\d)\b/g)].map(
         (found) => ({
@@ -213,8 +242,8 @@ const anchorOf = (heading: string): string =>
     .trim()
     .replaceAll(' ', '-')
 
-test('every link leads to a file that is there, and to a heading that it has', () => {
-  const { refused, count } = judged(
+test('every link leads to a file that is there, and to a heading that it has', async () => {
+  const { refused, count } = await judged(
     ({ path, text }) => {
       const prose = proseOf(text).replaceAll(/`[^`\n]*`/g, '')
       return [...prose.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)].map((found) => ({
@@ -236,13 +265,13 @@ test('every link leads to a file that is there, and to a heading that it has', (
   assert.deepEqual(refused, [])
 })
 
-test('every line of a table belongs to one, and has its columns', () => {
+test('every line of a table belongs to one, and has its columns', async () => {
   const cells = (row: string) =>
     row
       .replaceAll('\\|', '')
       .replaceAll(/`[^`]*`/g, '`')
       .split('|').length
-  const { refused, count } = judged(
+  const { refused, count } = await judged(
     ({ text }) => {
       const lines = proseOf(text).split('\n')
       return lines.flatMap((row, index) => {
