@@ -165,9 +165,9 @@ describe('sluice product init --from', () => {
     const before = await written('web/visits', 'output')
     for (const [words, wanted] of [
       [['web/visits', '--from', 'db.plain_facts'], /product\.yaml is there already/],
-      [['new', '--from', 'db.plain_fact'], /no table "plain_fact"; did you mean public\.plain_facts\?/],
+      [['new', '--from', 'db.plain_fact'], /no table "plain_fact"; did you mean db\.public\.plain_facts\?/],
       [['new', '--from', 'dbb.plain_facts'], /did you mean db\.plain_facts\?/],
-      [['new', '--from', 'db.raw Visits'], /did you mean shop\.raw Visits\?/],
+      [['new', '--from', 'db.raw Visits'], /did you mean db\.shop\.raw Visits\?/],
       [['new', '--from', 'product:web.visitors'], /there is no product web\.visitors/],
       [['new', '--from', 'db.plain_facts', '--namespace', 'Public!'], /--namespace Public! cannot be one/],
       [['new', '--namespace', 'x'], /--namespace is of use only with --from/],

@@ -191,7 +191,7 @@ function noTable(connection: string, table: string, tables: readonly DiscoveredT
   const close = elsewhere[0] ?? nearest(table, names) ?? nearest(`public.${table}`, names)
   const hint =
     close !== undefined
-      ? `; did you mean ${plain(close)}?`
+      ? `; did you mean ${plain(`${connection}.${close}`)}?`
       : `; it has ${names.length === 0 ? 'none' : names.slice(0, MOST_NAMED).map(plain).join(', ')}`
   return new UsageError(`"${plain(connection)}" has no table "${plain(table)}"${hint}`)
 }
