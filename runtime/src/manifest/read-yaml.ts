@@ -1,8 +1,8 @@
 import { Composer, type CST, type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml'
 import { isKept } from '../parsing/kept-numbers.ts'
+import { syntaxError } from '../parsing/yaml-syntax.ts'
 import type { Json, JsonObject, ManifestName, Path, Problem } from './problem.ts'
 import { formatPath } from './problem.ts'
-import { syntaxError } from './yaml-syntax.ts'
 
 /**
  * YAML 1.2, core schema, one document, nothing clever: no tags, no merge keys, text keys only, each once. What an
