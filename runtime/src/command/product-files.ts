@@ -102,7 +102,7 @@ export async function writeManifests(folder: string, files: Readonly<Record<stri
 
 /** As a shell takes it for one word. */
 export const shownFolder = (folder: string): string =>
-  /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
+  /^[\w./:@-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
 
 /** All or none: some of them would be in the way of the next try. */
 async function writeAll(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
