@@ -166,7 +166,10 @@ describe('sluice apply', () => {
     await put('low/a', { product: 'low.a', columns: COLUMNS.replace(', classification: pii.identifier', '') })
     const { code, out } = await sluice('apply', 'low', '--yes')
     assert.deepEqual(
-      [code, /low\.a +refused[^]*lower the class of email \(class_lowering_unnamed\)/.test(out)],
+      [
+        code,
+        /low\.a +refused[^]*lower the class of email \(class_lowering_unnamed\)[^]*--lower low\.a\.email/.test(out),
+      ],
       [1, true],
       out,
     )

@@ -189,7 +189,7 @@ describe('the command', () => {
     for (const [words, said] of [
       [
         ['query', sql, '--format', 'csv', '--output', 'absent/rows.csv'],
-        /absent\/rows\.csv cannot be written: it does not exist/,
+        /absent\/rows\.csv cannot be written: there is no such folder/,
       ],
       [['query', sql, '--format', 'csv', '--output', '/dev/full'], /\/dev\/full lacks rows; the disk is full/],
       [['query', 'SELECT 1', '--json', '--output', '/dev/full'], /\/dev\/full lacks rows; the disk is full/],
@@ -263,6 +263,7 @@ describe('the command', () => {
     const test = await sluice(['connection', 'test', 'wrong'])
     assert.equal(test.code, 1)
     assert.match(test.out, /failed/)
+    assert.match(test.err, /the connection does not work: database .{60,}\n\S/, 'whole, and with what to do')
     const plain = await sluice(['product', 'list'], 'not-a-token')
     assert.equal(plain.code, 1)
     assert.match(plain.err, /token_/)

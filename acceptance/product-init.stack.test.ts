@@ -161,13 +161,21 @@ describe('sluice product init --from', () => {
     assert.equal((await fetch(`${world.deployment.url}/api/v1/manifest-schemas/nothing`)).status, 400)
   })
 
+  it('names in the next step the flags by which it found the server and the person', async () => {
+    const flags = ['--url', world.deployment.url, '--user', 'dora']
+    const said = await done('product', 'init', 'plain/flagged', '--from', 'db.plain_facts', ...flags)
+    const [, next = ''] = /^Then: npx sluice (.*)$/m.exec(said) ?? []
+    for (const index of [0, 2]) assert.ok(next.includes(flags.slice(index, index + 2).join(' ')), said)
+    await done(...next.split(' '))
+  })
+
   it('overwrites nothing, and says what was probably meant', async () => {
     const before = await written('web/visits', 'output')
     for (const [words, wanted] of [
       [['web/visits', '--from', 'db.plain_facts'], /product\.yaml is there already/],
-      [['new', '--from', 'db.plain_fact'], /no table "plain_fact"; did you mean public\.plain_facts\?/],
+      [['new', '--from', 'db.plain_fact'], /no table "plain_fact"; did you mean db\.public\.plain_facts\?/],
       [['new', '--from', 'dbb.plain_facts'], /did you mean db\.plain_facts\?/],
-      [['new', '--from', 'db.raw Visits'], /did you mean shop\.raw Visits\?/],
+      [['new', '--from', 'db.raw Visits'], /did you mean db\.shop\.raw Visits\?/],
       [['new', '--from', 'product:web.visitors'], /there is no product web\.visitors/],
       [['new', '--from', 'db.plain_facts', '--namespace', 'Public!'], /--namespace Public! cannot be one/],
       [['new', '--namespace', 'x'], /--namespace is of use only with --from/],

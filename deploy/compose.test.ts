@@ -221,6 +221,14 @@ test('rules and dashboards speak of metrics that there are', async () => {
   )
 })
 
+test('every rule has a name of its own, as promtool asks: who routes or silences by it means one', () => {
+  const names = [...read('deploy/prometheus/rules.yml').matchAll(/^ +- (?:alert|record): (\S+)/gm)].map(
+    ([, name]) => name,
+  )
+  assert.ok(names.length > 20, `${names.length} rules`)
+  assert.deepEqual(names, [...new Set(names)])
+})
+
 /** Of rules and of panels. */
 function expressionsOf(text: string): readonly string[] {
   if (!text.startsWith('{'))

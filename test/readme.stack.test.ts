@@ -8,6 +8,7 @@ import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { startCopiedServer } from '../runtime/src/database/testing.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { addressesOf, guidePages } from './guide-pages.ts'
 import { until } from './until.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -140,8 +141,35 @@ it('the first product with curl leads to rows', async () => {
     assert.match(after, /"ttl_remaining_s":\d+/)
     assert.match(after, /"rows":\[\["TX",100\]\]/)
     assert.match(after, /^crm\.people +deployed +1\.0\.0/m)
+    await assertAddresses(String(url))
   } finally {
     await runtime.stop()
     await server.stop()
   }
 })
+
+/** Of agents and of what a reader's own plugin adds: no part of the document. */
+const UNDECLARED = /^\/mcp$|\/search$/
+
+/** Every address that a guide names is one of the interface, with that method. */
+async function assertAddresses(url: string): Promise<void> {
+  const document = (await (await fetch(`${url}/openapi.json`)).json()) as {
+    readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  }
+  const known = Object.entries(document.paths).map(([path, methods]) => ({
+    methods: Object.keys(methods).map((method) => method.toUpperCase()),
+    shape: new RegExp(`^${path.replaceAll(/\{[^}]*\}/g, '[^/]+')}$`),
+  }))
+  const guides = guidePages().filter(({ path }) => /^(README\.md|docs\/guides\/|deploy\/|examples\/)/.test(path))
+  const named = guides.flatMap(({ path, text }) => addressesOf(text).map((address) => ({ page: path, ...address })))
+  const unknown = named.filter(
+    ({ method, path }) =>
+      !UNDECLARED.test(path) &&
+      !known.some(({ methods, shape }) => shape.test(path) && (method === null || methods.includes(method))),
+  )
+  assert.ok(named.length > 60, `${named.length} addresses`)
+  assert.deepEqual(
+    unknown.map(({ page, line, method, path }) => `${page}:${line}: ${method ?? ''} ${path}`),
+    [],
+  )
+}

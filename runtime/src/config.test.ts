@@ -114,8 +114,19 @@ test('a file that cannot be read is told with the reason, and with the place whe
     const file = join(folder, 'sluice.yaml')
     const said = () => problemOf({ file, environment: {}, flags: {} })
     assert.match(said(), /sluice\.yaml does not exist$/)
-    await writeFile(file, 'port: 1\nmetrics_token: "hidden\nhost: [\n')
-    assert.match(said(), /sluice\.yaml cannot be read as YAML: line \d+, column \d+$/)
+    for (const [text, reason] of [
+      ['metrics_token: "hidden\nhost: [\n', 'line \\d+, column \\d+: .*quote.*'],
+      [
+        'metrics_token: hidden\nfolders:\n\tallow: {}\n',
+        'line 3, column 1: the line is indented with a tab \\(Indent.*',
+      ],
+      ['metrics_token: hidden\nport: 1\nport: 2\n', 'line 3, column 1: the key is there twice'],
+      ['metrics_token: hidden\nplugins: @sluice/x\n', 'line 2, column 10: a value begins with a sign .*quote values.*'],
+    ] as const) {
+      await writeFile(file, text)
+      assert.match(said(), new RegExp(`sluice\\.yaml cannot be read as YAML: ${reason}$`))
+      assert.doesNotMatch(said(), /hidden/)
+    }
     assert.match(problemOf({ file: folder, environment: {}, flags: {} }), /is a folder$/)
     const reference = { environment: { SLUICE_AUTH__AUDIENCE: `\${file:${folder}}` }, flags: {} }
     assert.match(problemOf(reference), /of a reference is a folder$/)

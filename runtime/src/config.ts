@@ -8,7 +8,7 @@ import { resolve } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { parse } from 'yaml'
+import { parse, YAMLParseError } from 'yaml'
 import type { Issuer } from './config/access.ts'
 import { closed } from './config/closed.ts'
 import { OBJECT_STORES, OTHER_OBJECT_STORE, shownStore } from './config/object-stores.ts'
@@ -17,6 +17,7 @@ import { dashboardsOf, shownDashboards } from './config/servers-beside.ts'
 import { HIDDEN, shownServices } from './config/services.ts'
 import { faultWords } from './parsing/schema-words.ts'
 import { nearest } from './parsing/suggestion.ts'
+import { syntaxFault } from './parsing/yaml-syntax.ts'
 
 export type Config = Static<typeof ConfigSchema> & { readonly secrets_dir: string }
 export type IssuerConfig = Static<typeof Issuer>
@@ -121,11 +122,13 @@ const WHY_UNREAD: Readonly<Record<string, string>> = {
   EISDIR: 'is a folder',
 }
 
-/** Where the parser stopped. Not what it says of that: it repeats the line, which may hold a secret. */
-function placeOf(cause: unknown): string {
-  const [start] =
-    (cause as { readonly linePos?: readonly { readonly line: number; readonly col: number }[] }).linePos ?? []
-  return start === undefined ? '' : `: line ${start.line}, column ${start.col}`
+/** Where the parser stopped, and why. Not in its own words: they repeat the line, which may hold a secret. */
+function faultOf(cause: unknown): string {
+  if (!(cause instanceof YAMLParseError)) return ''
+  const [start] = cause.linePos ?? []
+  const { message, hint } = syntaxFault(cause)
+  const place = start === undefined ? '' : `line ${start.line}, column ${start.col}: `
+  return `: ${place}${message}${hint === undefined ? '' : ` (${hint})`}`
 }
 
 function readConfigFile(file: string): Record<string, unknown> {
@@ -140,7 +143,7 @@ function readConfigFile(file: string): Record<string, unknown> {
   try {
     parsed = parse(text, { schema: 'core', maxAliasCount: 0, uniqueKeys: true })
   } catch (cause) {
-    throw invalidConfig([`${file} cannot be read as YAML${placeOf(cause)}`], cause)
+    throw invalidConfig([`${file} cannot be read as YAML${faultOf(cause)}`], cause)
   }
   if (parsed === null || parsed === undefined) return {}
   if (typeof parsed !== 'object' || Array.isArray(parsed)) throw invalidConfig([`${file} must hold a map`])

@@ -214,7 +214,7 @@ function judged(standing: Standing, answer: DeployAnswer, choices: ApplyChoices)
   const { digest, plan } = answer
   if (isDeployed(standing, digest)) return unchanged(standing)
   const refusals = [
-    ...plan.problems.map(({ code, message, remedy }) => `${message} (${code})${remedy ? `. ${remedy}` : ''}`),
+    ...plan.problems.map((problem) => problemOf(problem, product.name, plan)),
     ...undone(standing, digest),
     ...broken(standing, plan, choices),
   ]
@@ -267,6 +267,16 @@ function undone({ product, server, versions }: Standing, digest: string): readon
 }
 
 /** What breaks readers is deployed where it is meant by name, or by a version that says so. */
+const lowerFlag = (name: string, columns: readonly string[]): string =>
+  `--lower ${columns.map((column) => `${name}.${column}`).join(',')}`
+
+/** What the server would have in a document stands on a command line as a flag. */
+function problemOf({ code, message, remedy }: PlanAnswer['problems'][number], name: string, plan: PlanAnswer): string {
+  const flag = code === 'class_lowering_unnamed' ? lowerFlag(name, plan.lowered_classes) : ''
+  const said = flag === '' ? remedy : `Keep the class, or say ${flag}`
+  return `${message} (${code})${said ? `. ${said}` : ''}`
+}
+
 function broken(standing: Standing, { verdict }: PlanAnswer, { breaking, version }: ApplyChoices): readonly string[] {
   const { name } = standing.product
   if (verdict !== 'breaking' || version !== null || breaking.includes(name)) return []

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { required, UsageError } from './arguments.ts'
 import { type Command, gone, segment, word } from './command.ts'
-import { reasonOf } from './failures.ts'
+import { reasonUnread } from './failures.ts'
 import { nextRun, nextSync, type ScheduleStateAnswer, type SyncAnswer } from './next-run.ts'
 import { printOut } from './output.ts'
 import { textTable } from './text-table.ts'
@@ -22,6 +22,12 @@ interface TestAnswer {
   readonly latency_ms: number
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly message: string }[]
   readonly remedy?: string
+}
+
+/** Whole, where the table has room for its beginning. */
+function whyNot({ checks }: TestAnswer): string {
+  const failed = checks.find(({ ok }) => !ok)
+  return failed === undefined ? 'the connection does not work' : `the connection does not work: ${failed.message}`
 }
 
 interface DiscoverAnswer {
@@ -82,8 +88,9 @@ function scheduleIn({
 /** Read and judged here, where the file has a name. What is in it is never shown: it holds a password. */
 async function settingsIn(file: string): Promise<string> {
   const text = await readFile(file === '-' ? '/dev/stdin' : file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    const why = error.code === 'ENOENT' ? 'it does not exist' : reasonOf(error)
-    throw new UsageError(`${file} cannot be read: ${why}; --config-file takes a file, or - for standard input`)
+    throw new UsageError(
+      `${file} cannot be read: ${reasonUnread(error)}; --config-file takes a file, or - for standard input`,
+    )
   })
   if (isJsonObject(text)) return text
   throw new UsageError(`${file} is not a JSON object; it begins like {"host": "127.0.0.1", "port": 5432, …}`)
@@ -176,7 +183,7 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
       await printOut(
         call.args.flags['json'] ? JSON.stringify(report, null, 2) : textTable(['step', 'result', 'message'], steps),
       )
-      if (!report.ok) throw Object.assign(new Error('the connection does not work'), { remedy: report.remedy })
+      if (!report.ok) throw Object.assign(new Error(whyNot(report)), { remedy: report.remedy })
       return undefined
     },
   },

@@ -30,6 +30,16 @@ export function reasonOf(error: unknown): string | undefined {
   return WHY_NOT[code] ?? (path === undefined ? undefined : 'the system refuses it')
 }
 
+/** The same of what was to be read, and so is not made where it lacks. */
+export function reasonUnread(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'it does not exist' : reasonOf(error)
+}
+
+/** The same of a file that was to be written: no folder is made for it. */
+export function reasonUnwritten(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such folder' : reasonOf(error)
+}
+
 export function inWords(error: unknown): string {
   const { message, path } = error as NodeJS.ErrnoException
   const reason = reasonOf(error)

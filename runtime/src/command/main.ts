@@ -44,7 +44,7 @@ import { TRAINING_SET_COMMANDS } from './training-set-command.ts'
 import { WEBHOOK_COMMANDS } from './webhook-commands.ts'
 
 /** Flags of the configuration; those with a dot (`--auth.audience`) are so everywhere. */
-const CONFIG_FLAGS = ['data-dir', 'port', 'host', 'config', 'allow-unproved']
+export const CONFIG_FLAGS = ['data-dir', 'port', 'host', 'config', 'allow-unproved']
 
 const WRONG_USE = 2
 

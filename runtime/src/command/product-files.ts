@@ -1,9 +1,10 @@
 /** The six manifests of a product in a folder: read, and written to begin with. */
+import { isUtf8 } from 'node:buffer'
 import { open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
-import { makeFolder, reasonOf, refusedIn } from './failures.ts'
+import { makeFolder, reasonUnread, refusedIn } from './failures.ts'
 
 export const PARTS = ['product', 'inputs', 'output', 'quality', 'serving', 'compute']
 
@@ -26,8 +27,7 @@ export function problemLine({ manifest, line, column, message, hint }: ProblemLi
 /** The texts of the six manifests. Throws where one is missing, and says which file was probably meant to be it. */
 export async function readManifests(folder: string): Promise<Readonly<Record<string, string>>> {
   const files = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    const why =
-      error.code === 'ENOENT' ? 'it does not exist' : error.code === 'ENOTDIR' ? 'it is a file' : reasonOf(error)
+    const why = error.code === 'ENOTDIR' ? 'it is a file' : reasonUnread(error)
     throw new UsageError(`the folder ${folder} cannot be read: ${why}`)
   })
   const missing = PARTS.filter((part) => !files.includes(`${part}.yaml`))
@@ -50,10 +50,13 @@ async function textOf(file: string): Promise<string> {
     const facts = await stat(file)
     if (facts.isFile() && facts.size > MOST_BYTES) throw new UsageError(`${file} is larger than 256 KiB`)
     if (!facts.isFile() && !facts.isDirectory()) throw new UsageError(`${file} is no file`)
-    return await readFile(file, 'utf8')
+    const bytes = await readFile(file)
+    // Read as a text, its odd bytes would become marks that stand in their place, and be deployed so.
+    if (!isUtf8(bytes)) throw new UsageError(`${file} is not UTF-8 text; save it in the encoding UTF-8`)
+    return bytes.toString()
   } catch (error) {
     if (error instanceof UsageError) throw error
-    throw new UsageError(`${file} cannot be read: ${reasonOf(error)}`)
+    throw new UsageError(`${file} cannot be read: ${reasonUnread(error)}`)
   }
 }
 
@@ -99,7 +102,7 @@ export async function writeManifests(folder: string, files: Readonly<Record<stri
 
 /** As a shell takes it for one word. */
 export const shownFolder = (folder: string): string =>
-  /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
+  /^[\w./:@-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
 
 /** All or none: some of them would be in the way of the next try. */
 async function writeAll(folder: string, files: Readonly<Record<string, string>>): Promise<void> {

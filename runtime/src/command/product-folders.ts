@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import { nameRefusal } from '../manifest/names.ts'
 import type { ParsedManifests } from '../manifest/parse-manifests.ts'
 import { UsageError } from './arguments.ts'
-import { reasonOf } from './failures.ts'
+import { reasonUnread } from './failures.ts'
 import { namedProduct, PARTS, problemLine, readManifests } from './product-files.ts'
 import { namedIn, type Ordered } from './product-order.ts'
 import { plain } from './text-table.ts'
@@ -139,8 +139,7 @@ export async function productFolders(root: string): Promise<readonly string[]> {
 
 async function entriesOf(path: string) {
   return await readdir(path, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
-    const why =
-      error.code === 'ENOENT' ? 'it does not exist' : error.code === 'ENOTDIR' ? 'it is a file' : reasonOf(error)
+    const why = error.code === 'ENOTDIR' ? 'it is a file' : reasonUnread(error)
     throw new UsageError(`the folder ${plain(path)} cannot be read: ${why}`)
   })
 }

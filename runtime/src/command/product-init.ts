@@ -3,9 +3,9 @@ import { readFile, stat } from 'node:fs/promises'
 import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
 import { type Client, ServerRefused } from './client.ts'
-import { type CommandCall, word } from './command.ts'
+import { type CommandCall, REMOTE_FLAGS, word } from './command.ts'
 import { draftOfProduct, type ServedProduct } from './copied-product.ts'
-import { reasonOf } from './failures.ts'
+import { reasonUnread } from './failures.ts'
 import { filesOf, type ProductDraft } from './product-draft.ts'
 import { initProduct, pathOf, shownFolder, unusedFolder, writeManifests } from './product-files.ts'
 import { nameFrom, namesOfFolder } from './product-names.ts'
@@ -36,7 +36,8 @@ export async function initCommand(call: CommandCall): Promise<unknown> {
   )
   const isTaken = await isRegistered(client, draft)
   if (json) return { ...facts(folder, draft, leftOut), registered: isTaken }
-  return isTaken ? `${told(folder, draft, leftOut)}\n${takenNote(draft)}` : told(folder, draft, leftOut)
+  const said = told(call, folder, draft, leftOut)
+  return isTaken ? `${said}\n${takenNote(draft)}` : said
 }
 
 /** Also where the caller may not read it: its name is taken all the same. */
@@ -87,7 +88,7 @@ async function initFromContract(
   const { draftOfContract } = await import('./odcs/reading.ts')
   const { manifestParser } = await import('./lint.ts')
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`${path} cannot be read: ${error.code === 'ENOENT' ? 'it does not exist' : reasonOf(error)}`)
+    throw new UsageError(`${path} cannot be read: ${reasonUnread(error)}`)
   })
   const folderNamespace = namesOfFolder(folder).namespace
   const choices = { object, namespace, folderNamespace, guess: call.args.flags['no-guess'] === undefined }
@@ -95,7 +96,7 @@ async function initFromContract(
   await writeManifests(folder, filesOf(draft, null))
   for (const one of lost) console.error(`not said by the manifests: ${plain(one)}`)
   if (call.args.flags['json']) return { ...facts(folder, draft, []), lost }
-  return told(folder, draft, [])
+  return told(call, folder, draft, [])
 }
 
 interface Begun {
@@ -190,7 +191,7 @@ function noTable(connection: string, table: string, tables: readonly DiscoveredT
   const close = elsewhere[0] ?? nearest(table, names) ?? nearest(`public.${table}`, names)
   const hint =
     close !== undefined
-      ? `; did you mean ${plain(close)}?`
+      ? `; did you mean ${plain(`${connection}.${close}`)}?`
       : `; it has ${names.length === 0 ? 'none' : names.slice(0, MOST_NAMED).map(plain).join(', ')}`
   return new UsageError(`"${plain(connection)}" has no table "${plain(table)}"${hint}`)
 }
@@ -223,7 +224,15 @@ function facts(folder: string, { product, columns }: ProductDraft, leftOut: read
   }
 }
 
-function told(folder: string, draft: ProductDraft, leftOut: readonly string[]): string {
+/** By which the next command finds the same server, and is the same person there. */
+function sameFlags({ args: { flags } }: CommandCall): string {
+  const given = [...Object.keys(REMOTE_FLAGS), 'data-dir', 'config'].filter(
+    (name) => name !== 'json' && Object.hasOwn(flags, name),
+  )
+  return given.map((name) => ` --${name} ${shownFolder(flags[name] as string)}`).join('')
+}
+
+function told(call: CommandCall, folder: string, draft: ProductDraft, leftOut: readonly string[]): string {
   const { product, columns, guessed } = facts(folder, draft, leftOut)
   const classes = guessed.map(({ column, classification }) => `  ${column}: ${classification}`)
   return [
@@ -231,6 +240,6 @@ function told(folder: string, draft: ProductDraft, leftOut: readonly string[]): 
     ...(classes.length === 0 ? [] : ['Classes guessed by names; correct what is wrong in output.yaml:', ...classes]),
     ...leftOut.slice(0, MOST_NAMED).map((one) => plain(one)),
     ...(leftOut.length > MOST_NAMED ? [`and ${leftOut.length - MOST_NAMED} more, which output.yaml names`] : []),
-    `Then: npx sluice product plan ${shownFolder(folder)} --version 1.0.0`,
+    `Then: npx sluice product plan ${shownFolder(folder)} --version 1.0.0${sameFlags(call)}`,
   ].join('\n')
 }

@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs'
 import { open, rename, rm, stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { reasonOf } from './failures.ts'
+import { reasonOf, reasonUnwritten } from './failures.ts'
 import { watchOutput } from './output.ts'
 
 const partOf = (file: string): string => `${file}.part`
@@ -16,7 +16,7 @@ export async function refuseUnwritable(file: string): Promise<void> {
     await (await open(written, 'a')).close()
     if (written !== file) await rm(written, { force: true })
   } catch (cause) {
-    throw new Error(`${file} cannot be written: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
+    throw new Error(`${file} cannot be written: ${reasonUnwritten(cause) ?? (cause as Error).message}`, { cause })
   }
 }
 

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 import { UsageError } from './arguments.ts'
 import { type Command, type CommandCall, word } from './command.ts'
-import { reasonOf } from './failures.ts'
+import { reasonUnread } from './failures.ts'
 import { refuseUnwritable, save } from './saved-answer.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
@@ -45,7 +45,7 @@ async function makeTrainingSet(call: CommandCall): Promise<unknown> {
 /** What it says is the server's to judge. */
 async function readRequest(file: string): Promise<object> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new Error(`${file} cannot be read: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
+    throw new Error(`${file} cannot be read: ${reasonUnread(cause) ?? (cause as Error).message}`, { cause })
   })
   try {
     const value: unknown = JSON.parse(text, asWritten)

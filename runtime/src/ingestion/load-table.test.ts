@@ -33,9 +33,11 @@ test('of a key that comes more than once the newest counts, of rows as new as it
   await connection.run(`CREATE VIEW incoming AS SELECT * FROM (VALUES
     (1, 7, 'a'), (1, 9, 'b'), (1, 9, 'c'), (1, NULL, 'd'), (2, 1, 'e'), (2, 1, 'f')) v(id, moment, v)`)
   const shown = async (cursorColumn: string | null, marks = false) => {
-    const request = { primaryKey: ['id'], cursorColumn, read: { repeats: true, marks: false } }
-    const read = await connection.runAndReadAll(`SELECT * FROM (${newestByKey(request, marks)}) ORDER BY id`)
-    return read.getRowsJson()
+    const columns = ['id', 'moment', 'v'].map((name) => ({ name, type: 'string', nullable: true }) as const)
+    const read = { repeats: true, marks: false, schema: { columns, primaryKey: ['id'] } }
+    const request = { primaryKey: ['id'], cursorColumn, read }
+    const rows = await connection.runAndReadAll(`SELECT * FROM (${newestByKey(request, marks)}) ORDER BY id`)
+    return rows.getRowsJson()
   }
   assert.deepEqual(await shown('moment'), [
     [1, 9, 'c'],
@@ -45,5 +47,6 @@ test('of a key that comes more than once the newest counts, of rows as new as it
     [1, null, 'd'],
     [2, 1, 'f'],
   ])
+  assert.deepEqual(await shown('a column that is not shown'), await shown(null))
   assert.deepEqual((await shown('moment', true))[0], [1, 9, 'c', null])
 })

@@ -291,7 +291,8 @@ const ARRIVAL = '_sluice_arrival'
 
 /**
  * A key that the source does not enforce may come more than once: the row with the newest cursor counts, of a source that repeats
- * keys the last that came of these.
+ * keys the last that came of these. A source may read by a column that it shows to nobody who does not name it: no row says
+ * then which is the newest.
  */
 export function newestByKey(
   {
@@ -299,12 +300,13 @@ export function newestByKey(
     cursorColumn,
     read,
   }: Pick<LoadRequest, 'primaryKey' | 'cursorColumn'> & {
-    readonly read: Pick<TableRead, 'repeats' | 'marks'>
+    readonly read: Pick<TableRead, 'repeats' | 'marks' | 'schema'>
   },
   marks: boolean,
 ): string {
+  const tells = read.schema.columns.some(({ name }) => name === cursorColumn)
   const order = [
-    ...(cursorColumn ? [`${quoteName(cursorColumn)} DESC NULLS LAST`] : []),
+    ...(cursorColumn !== null && tells ? [`${quoteName(cursorColumn)} DESC NULLS LAST`] : []),
     ...(read.repeats ? [`${ARRIVAL} DESC`] : []),
   ]
   const all = read.repeats ? `* EXCLUDE (${ARRIVAL})` : '*'

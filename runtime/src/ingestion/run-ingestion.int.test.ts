@@ -509,6 +509,20 @@ test('keys that do not come to their end take nothing away', async () => {
   assert.deepEqual(await table.content(), [[3, 'c']])
 })
 
+test('a source may go on by a column that it does not show', async () => {
+  const table = await follow()
+  table.source.cursor = 'hidden'
+  table.source.rows = () => [[1, 'a']]
+  await table.sync('incremental')
+  const both = [
+    [1, 'a'],
+    [2, 'b'],
+  ]
+  table.source.rows = changed([[2, 'b']], both)
+  await table.sync('incremental')
+  assert.deepEqual([table.states.at(-1) === null, await table.content()], [false, both])
+})
+
 test('a table that lacks values of a column is read whole as soon as somebody uses it', async () => {
   const table = await follow()
   Object.assign(table.source, { columns: ['id'], leavesOut: true, cursor: 'id' })

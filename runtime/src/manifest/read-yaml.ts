@@ -1,8 +1,8 @@
 import { Composer, type CST, type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml'
 import { isKept } from '../parsing/kept-numbers.ts'
+import { syntaxError } from '../parsing/yaml-syntax.ts'
 import type { Json, JsonObject, ManifestName, Path, Problem } from './problem.ts'
 import { formatPath } from './problem.ts'
-import { syntaxError } from './yaml-syntax.ts'
 
 /**
  * YAML 1.2, core schema, one document, nothing clever: no tags, no merge keys, text keys only, each once. What an
@@ -35,6 +35,9 @@ export type YamlReading =
   | { readonly ok: true; readonly file: YamlFile }
   | { readonly ok: false; readonly problems: readonly Problem[] }
 
+/** UTF-16, which some shells and editors write, has null bytes. */
+const NOT_UTF8 = 'Save the file in the encoding UTF-8.'
+
 /** Reads one manifest. Never throws; reports every problem it can find, each with its place. */
 export function readYaml(manifest: ManifestName, bytes: Uint8Array): YamlReading {
   const refuse = (message: string, position: Position = { line: 1, column: 1 }, hint?: string): YamlReading => ({
@@ -45,9 +48,9 @@ export function readYaml(manifest: ManifestName, bytes: Uint8Array): YamlReading
     return refuse(`the file is larger than ${YAML_LIMITS.bytes / 1024} KiB`)
   }
   const text = decode(bytes)
-  if (text === null) return refuse('the file is not UTF-8 text', undefined, 'Save the file in the encoding UTF-8.')
+  if (text === null) return refuse('the file is not UTF-8 text', undefined, NOT_UTF8)
   const nul = text.indexOf('\0')
-  if (nul >= 0) return refuse('the file holds a null byte', positionsIn(text)(nul))
+  if (nul >= 0) return refuse('the file holds a null byte', positionsIn(text)(nul), NOT_UTF8)
   if (text.trim() === '') return refuse('the file is empty', undefined, `Begin it with: ${firstLines(manifest)}`)
   return compose(manifest, text, refuse)
 }

@@ -53,6 +53,8 @@ export function changesText({ added, gone, retyped }: ColumnChanges): string {
 export interface ChangedInput {
   readonly input: Input
   readonly changes: ColumnChanges
+  /** Names of those that it was read with; absent: nobody has looked. */
+  readonly columns?: readonly string[]
 }
 
 /** Words of an author's text; no more than to find a name in it. */
@@ -92,6 +94,14 @@ export function lostText(lost: ReturnType<typeof lostColumns>): string {
     .join('; ')
 }
 
+/** Columns of output.yaml that its table has not, where it is taken as it is. In words; null where it has all. */
+function unseenColumns({ compute, output }: ManifestSet, [first]: readonly ChangedInput[]): string | null {
+  const { columns } = first ?? {}
+  if (compute.transform !== null || first === undefined || columns === undefined) return null
+  const unseen = output.columns.flatMap(({ name }) => (columns.includes(name) ? [] : [`"${name}"`]))
+  return unseen.length === 0 ? null : `${sourceText(first.input)} comes without ${unseen.join(', ')}`
+}
+
 export const LOST_REMEDY =
   'Deploy a version that does without the column or reads it by its new name, or bring it back at the source and sync again.'
 
@@ -113,6 +123,14 @@ export function withSourceChanges(error: unknown, manifests: ManifestSet, inputs
       code: 'source_column_gone',
       remedy: LOST_REMEDY,
       details: { columns: lost.map(({ input, column }) => ({ input: input.name, column })) },
+      cause: error,
+    })
+  }
+  const unseen = unseenColumns(manifests, inputs)
+  if (unseen !== null) {
+    return new SluiceError('INVALID_DATA', `${product} cannot be made: ${unseen}`, {
+      code: 'column_not_found',
+      remedy: 'Take it out of output.yaml, or have the source show it and sync again. Then deploy a new version.',
       cause: error,
     })
   }

@@ -135,7 +135,10 @@ export async function transformRows(
     throw withSourceChanges(
       error,
       manifests,
-      inputs.flatMap(({ input, changes }) => (changes === undefined ? [] : [{ input, changes }])),
+      inputs.flatMap(({ input, state, changes }) => {
+        if (changes === undefined) return []
+        return [{ input, changes, columns: chosenColumns({ input, state }).map(({ name }) => name) }]
+      }),
     )
   })
   return { ...rows, primaryKey: schema.primaryKey }

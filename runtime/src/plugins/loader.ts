@@ -3,6 +3,7 @@
  * runs before its manifest has been read, its range holds this SDK, and its files have been compared with what was
  * proved. What was not proved of it is switched off.
  */
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path'
@@ -160,6 +161,7 @@ async function isOwnDependency(packageName: string, specifier: string, modulePat
 
 async function locatePath(specifier: string, baseDirectory: string): Promise<Located> {
   const path = resolve(baseDirectory, specifier)
+  if (!existsSync(path)) throw refused(specifier, 'plugin_not_found', `there is nothing at ${path}`)
   const packageJson = await nearestPackageJson(path, null)
   const asDirectory = packageJson.directory === path
   if (asDirectory) {

@@ -24,7 +24,9 @@ const OWN: Readonly<Record<string, () => Promise<{ readonly default?: unknown }>
 /** What drivers of these load where they are chosen, which is seldom: no part of that file. */
 export const SELDOM_LOADED: readonly string[] = ['@platformatic/kafka']
 
+export const isOwnPlugin = (specifier: string): boolean => Object.hasOwn(OWN, specifier)
+
 /** The module behind the specifier, or null where it is none of these. */
 export async function ownPlugin(specifier: string): Promise<{ readonly default?: unknown } | null> {
-  return Object.hasOwn(OWN, specifier) ? ((await OWN[specifier]?.()) ?? null) : null
+  return isOwnPlugin(specifier) ? ((await OWN[specifier]?.()) ?? null) : null
 }

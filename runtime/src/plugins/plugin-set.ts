@@ -3,6 +3,7 @@ import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore,
 import { Compile } from 'typebox/compile'
 import { faultWords } from '../parsing/schema-words.ts'
 import { findPlugin, type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
+import { isOwnPlugin } from './own-plugins.ts'
 import type { ProofRules } from './proof-rules.ts'
 import { isService } from './services.ts'
 
@@ -106,8 +107,15 @@ function chosenPlugin(type: string, choice: ServingChoice, loaded: readonly Load
   const names = candidates.map((candidate) => candidate.name).join(', ') || 'none'
   throw new SluiceError('CONFIG', `no loaded plugin serves ${type} with the driver "${choice.driver}"`, {
     code: 'unknown_driver',
-    remedy: `Drivers loaded for ${type}: ${names}. Add the plugin under "plugins" or choose one of these.`,
+    remedy: `Drivers loaded for ${type}: ${names}. ${wayTo(type, choice.driver)}`,
   })
+}
+
+/** A list under "plugins" is mostly written for what it adds: that it takes the others away comes unexpected. */
+function wayTo(type: string, driver: string): string {
+  const own = `@sluice/${type}/${driver}`
+  const added = isOwnPlugin(own) ? `"${own}"` : 'its plugin'
+  return `Add ${added} to "plugins", whose list takes the place of the default one, or leave ${type} out of "serving".`
 }
 
 function isUsable(plugin: ServingPlugin, loaded: readonly LoadedPlugin[]): boolean {

@@ -12,7 +12,7 @@ import {
 import { UsageError } from '../arguments.ts'
 import type { Client } from '../client.ts'
 import { type CommandCall, Ending } from '../command.ts'
-import { reasonOf } from '../failures.ts'
+import { reasonUnread } from '../failures.ts'
 import { pathOf } from '../product-files.ts'
 import { refuseUnwritable, save } from '../saved-answer.ts'
 import { plain } from '../text-table.ts'
@@ -65,7 +65,7 @@ function isOurs(text: string): boolean {
 }
 
 const unreadable = (file: string, cause: unknown): Error =>
-  new Error(`${file} cannot be read: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
+  new Error(`${file} cannot be read: ${reasonUnread(cause) ?? (cause as Error).message}`, { cause })
 
 /** Without names, all products in service that the caller may read. */
 async function asked(client: Client, named: readonly string[]): Promise<readonly DescribedProduct[]> {

@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { UsageError } from '../arguments.ts'
-import { reasonOf } from '../failures.ts'
+import { reasonUnread } from '../failures.ts'
 
 /** A map of JSON. Read by `fieldOf`, which passes over what an object has of its prototype. */
 export type Fields = Readonly<Record<string, unknown>>
@@ -95,7 +95,7 @@ async function jsonIn(path: string): Promise<unknown> {
   } catch (error) {
     if (error instanceof UsageError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw new UsageError(`${path} cannot be read: ${reasonOf(error)}`)
+    throw new UsageError(`${path} cannot be read: ${reasonUnread(error)}`)
   }
   try {
     return JSON.parse(text.replace(/^\ufeff/, ''))

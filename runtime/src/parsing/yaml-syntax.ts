@@ -46,9 +46,20 @@ export interface SyntaxProblem {
   readonly hint?: string
 }
 
-export function syntaxError({ code, message }: { readonly code: ErrorCode; readonly message: string }): SyntaxProblem {
+interface ParserError {
+  readonly code: ErrorCode
+  readonly message: string
+}
+
+export function syntaxError(error: ParserError): SyntaxProblem {
+  const { hint, message } = syntaxFault(error)
+  return { message: `the YAML cannot be read: ${message}`, ...(hint === undefined ? {} : { hint }) }
+}
+
+/** The same without saying what cannot be read; nothing of the text is in it. */
+export function syntaxFault({ code, message }: ParserError): SyntaxProblem {
   // A stack that is used up is told as a fault of whatever was read just then.
   const what = message.includes('call stack') ? WORDS.RESOURCE_EXHAUSTION : (WORDS[code] ?? WORDS.IMPOSSIBLE)
   const hint = HINTS[code]
-  return { message: `the YAML cannot be read: ${what}`, ...(hint === undefined ? {} : { hint }) }
+  return { message: what, ...(hint === undefined ? {} : { hint }) }
 }
