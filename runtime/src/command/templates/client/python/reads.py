@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    # Their texts are those of other values.
+    if value is None or isinstance(value, (bytes, bytearray, Mapping, list, tuple, set, frozenset)):
+        raise ValueError("a filter takes a value, and a list by the operator in")
     return str(value)
 
 
@@ -22,10 +25,12 @@ def _filter_texts(filters: Mapping[str, Any]) -> Iterator[str]:
             yield f"{column}:{_text(condition)}"
             continue
         for operator, value in condition.items():
-            yield f"{column}.{operator}:{_list_text(value) if isinstance(value, (list, tuple)) else _text(value)}"
+            yield f"{column}.{operator}:{_list_text(value) if operator == 'in' else _text(value)}"
 
 
-def _list_text(values: Sequence[Any]) -> str:
+def _list_text(values: Any) -> str:
+    if not isinstance(values, (list, tuple, set, frozenset)) or len(values) == 0:
+        raise ValueError("the operator in takes a list of values, of one at least")
     texts = [_text(value) for value in values]
     if any("," in text for text in texts):
         raise ValueError("a value of a list holds a comma: ask for it by eq")
