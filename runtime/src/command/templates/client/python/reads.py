@@ -151,7 +151,7 @@ class Lookup(_Keyed[_Row, _Part, _Key, _Column], Generic[_Row, _Part, _Key, _Col
         order: Optional[Order] = None, at: Optional[str] = None, history: Optional[bool] = None,
         page_size: int = 500, timeout_s: Optional[float] = None,
     ) -> Iterator[Any]:
-        """All rows that the filter leaves, page by page."""
+        """All rows that the filter leaves, page by page, each as the product then is: page says of which epoch it is."""
 
         def read(cursor: Optional[str]) -> Page[Any]:
             return self.page(
@@ -199,7 +199,7 @@ class Timeseries(Generic[_Row, _Part, _Column, _Filter]):
         columns: Optional[Sequence[_Column]] = None, order: Union[None, str, Order] = None, page_size: int = 500,
         timeout_s: Optional[float] = None,
     ) -> Iterator[Any]:
-        """All rows of the range, page by page. order: asc (default) or desc by time, or columns."""
+        """All rows of the range, page by page, each as the product then is. order: asc (default) or desc by time, or columns."""
 
         def read(cursor: Optional[str]) -> Page[Any]:
             return self.page(

@@ -137,7 +137,7 @@ export class Realtime<Row, Key extends Readonly<Record<string, KeyValue>>> exten
 export class Lookup<Row, Key, F extends keyof Row, History = unknown> extends Keyed<Row, Key> {
   protected readonly store = 'lookup'
 
-  /** All rows that the filter leaves, page by page. */
+  /** All rows that the filter leaves, page by page, each as the product then is: `page` says of which epoch it is. */
   find<C extends keyof Row = keyof Row>(
     options: FindOptions<Row, C, F> & History = {} as FindOptions<Row, C, F> & History,
   ): AsyncGenerator<Pick<Row, C>, void, undefined> {
@@ -177,7 +177,7 @@ export class Timeseries<Row, F extends keyof Row, Interval extends string> {
     this.#product = product
   }
 
-  /** All rows of the range, page by page. */
+  /** All rows of the range, page by page, each as the product then is. */
   range<C extends keyof Row = keyof Row>(
     options: RangeOptions<Row, C, F> = {},
   ): AsyncGenerator<Pick<Row, C>, void, undefined> {
