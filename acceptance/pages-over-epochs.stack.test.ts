@@ -93,7 +93,7 @@ describe('pages', () => {
       }
       assert.ok(met.size > 1, path)
       assert.equal(new Set(ids).size, ids.length, `${path}: a row came twice`)
-      const [first, ...others] = [...met].map((epoch) => epochs.get(epoch)?.keys ?? new Set())
+      const [first, ...others] = [...met].map((epoch) => epochs.get(epoch)?.keys ?? new Set<string>())
       const stayed = [...(first ?? [])].filter((id) => others.every((keys) => keys.has(id)) && seenIn(path, id))
       assert.deepEqual(
         stayed.filter((id) => !ids.includes(id)),
