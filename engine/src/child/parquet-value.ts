@@ -1,7 +1,7 @@
 /**
- * Values as a file of parquet has them. Of some types DuckDB's writer keeps less than there is, or nothing: whole numbers of more
- * than 64 bits become doubles, times of day lose their zone, and intervals of less than a millisecond or below zero have no place there.
- * Those numbers are decimals, and such times and intervals the texts that every answer tells.
+ * Values as a file of parquet has them. Of some types DuckDB's writer keeps less than there is and says nothing: whole numbers of
+ * more than 64 bits become doubles, times of day lose their zone, and intervals what is less than a millisecond. Those numbers are
+ * decimals, those times the texts that every answer tells, and such an interval is refused, as DuckDB refuses one below zero.
  */
 import {
   type DuckDBArrayType,
@@ -56,6 +56,8 @@ export function parquetValue(type: DuckDBType, sql: string, depth = 0): string {
     case DuckDBTypeId.HUGEINT:
     case DuckDBTypeId.UHUGEINT:
       return `(${sql})::DECIMAL(38,0)`
+    case DuckDBTypeId.INTERVAL:
+      return `CASE WHEN date_part('microsecond', ${sql}) % 1000 = 0 THEN (${sql}) WHEN (${sql}) IS NOT NULL THEN error('Parquet files do not support microseconds of intervals') END`
     case DuckDBTypeId.LIST:
       return each((type as DuckDBListType).valueType, sql, depth)
     case DuckDBTypeId.ARRAY:
