@@ -239,6 +239,39 @@ print(json.dumps([
     assert.deepEqual(left, [], 'files of its own')
   })
 
+  it('loses no digit in a data frame, beside a null, in a list, or of a sum', async () => {
+    const far = '9007199254740993'
+    const sql = `SELECT * FROM (VALUES (1, ${far}, [${far}, NULL], {'a': ${far}, 'b': NULL}, 1), (2, NULL, NULL, NULL, 2)) t(n, l, li, st, k)
+      UNION ALL SELECT 3, sum(id)::BIGINT, [max(id)], NULL, 3 FROM crm.people WHERE id > ${far}::BIGINT - 1 ORDER BY n`
+    const script = `
+sql = ${JSON.stringify(sql)}
+def texts(value):
+    if isinstance(value, dict):
+        return {name: texts(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [texts(part) for part in value]
+    return None if value is None else str(value)
+def records(frame):
+    return [[texts(None if value is pandas.NA else value) for value in row] for row in frame.astype("object").values.tolist()]
+import pandas
+total = "SELECT sum(id) AS n FROM crm.people"
+print(json.dumps([
+  texts(client.query(sql)["rows"]), records(client.to_pandas(sql)), records(client.query_pandas(sql)),
+  [texts(list(row)) for row in client.to_polars(sql).rows()], [texts(list(row.values())) for row in client.to_arrow(sql).to_pylist()],
+  texts(client.query(total)["rows"][0][0]), str(client.to_arrow(total)["n"][0]), str(client.to_polars(total)["n"][0]),
+  str(client.to_pandas(total)["n"][0]), [str(one) for one in client.to_pandas(sql).dtypes][:2],
+]))
+`
+    for (const user of ['vito', 'key']) {
+      const [json, pandas, queried, polars, arrow, total, ...more] = await told(user, script)
+      assert.equal(json[0][1], far)
+      for (const frame of [pandas, queried, polars, arrow]) assert.deepEqual(frame, json, user)
+      const [ofArrow, ofPolars, ofPandas, types] = more
+      assert.deepEqual([ofArrow, ofPolars, ofPandas], [total, total, total])
+      assert.deepEqual(types, ['int32', 'Int64'])
+    }
+  })
+
   it('says what the server refuses, with the code and what to do', async () => {
     const script = `
 def wrong(call):

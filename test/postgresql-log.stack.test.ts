@@ -3,9 +3,11 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { inspect } from 'node:util'
 import { codeFolder } from '@sluice/engine'
 import { LIMITS, readScan } from '@sluice/iceberg/testing'
 import type { ConnectorPlugin } from '@sluice/sdk'
+import { escapeLiteral } from 'pg'
 import { sourceHost } from '../plugins/connectors/postgresql/source-host.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
 import { inTransaction } from '../runtime/src/database/pools.ts'
@@ -40,6 +42,7 @@ let plugin: ConnectorPlugin
 let connection: Connection
 let scratchDirectory: string
 const lost: string[] = []
+let tables: readonly string[] = ['a', 'b']
 
 before(async () => {
   source = await startCluster({ wal_level: 'logical', max_replication_slots: '4', max_wal_senders: '8' })
@@ -85,7 +88,7 @@ async function sync(dies: string | null = null): Promise<void> {
   assert.ok(claimed)
   const ended = new AbortController()
   const manifests = {
-    inputs: ['a', 'b'].map(input),
+    inputs: tables.map(input),
     quality: { checks: [] },
     compute: { trigger: 'manual', transform: 'SELECT 1' },
   }
@@ -219,6 +222,88 @@ test('what a table has become while nobody read is read whole: a default, anothe
   }
   await source.sql('ALTER TABLE b DROP COLUMN more')
   await sync()
+})
+
+/** By type, values at its ends and of odd texts; each is carried, by a read as by the log. */
+const ENDS: Readonly<Record<string, readonly string[]>> = {
+  text: [
+    '',
+    ' ',
+    'NULL',
+    '\\N',
+    '\\.',
+    '"',
+    '""',
+    "'",
+    ',',
+    '#x',
+    '\n',
+    '\r',
+    '\r\n',
+    '\n\n,"',
+    '\t',
+    '\u0001',
+    '\u0085',
+    '\u2028',
+    '\ufeffx',
+    'ü😀',
+    'x'.repeat(70_000),
+    '"\n'.repeat(9000),
+  ],
+  'char(3)': ['', 'a', '"\n"'],
+  'text[]': ['{}', '{NULL,"NULL",""}', '{{"a\r\nb"},{"\\"\\\\"}}'],
+  boolean: ['t', 'f'],
+  bigint: ['-9223372036854775808', '9223372036854775807'],
+  real: ['-0', '1e-45', '3.4028235e38', 'NaN', '-Infinity', '0.1'],
+  'double precision': ['-0', '5e-324', '1.7976931348623157e308', 'NaN', 'Infinity', '0.30000000000000004'],
+  numeric: ['0.000000001', '-99999999999999999999999999999.999999999', '1e28', '-0.0'],
+  'numeric(38,0)': ['99999999999999999999999999999999999999', '-1'],
+  'numeric(60,30)': ['1e-30', '123456789012345678901234567890.123456789012345678901234567890', 'NaN'],
+  date: ['0001-01-01', '9999-12-31', '1582-10-10'],
+  timestamp: ['0001-01-01', '9999-12-31 23:59:59.999999', '2024-06-30 24:00'],
+  timestamptz: ['0001-01-01 00:00+00', '9999-12-31 23:59:59.999999+00', '1890-01-01 00:00 Europe/Amsterdam'],
+  bytea: ['', '\\x00ff0a0d22', '\\x5c78'],
+  uuid: ['A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'],
+  json: ['{"a":1,"a":2}', ' [1.10,\r\n 1e400] ', '"\\u00e4\\n"', 'null'],
+  jsonb: ['{"b":1,"a":{"c":[]}}', '-0.0', '"x\\ny"'],
+  interval: ['-1 mons 1 day', '00:00:00.000001'],
+  money: ['-92233720368547758.08', '0.01'],
+}
+
+test('values at the ends of their types are the same by the log as by a read', { timeout: 600_000 }, async () => {
+  const types = Object.entries(ENDS)
+  const length = Math.max(...types.map(([, values]) => values.length))
+  await source.sql(`CREATE TABLE c (id int PRIMARY KEY, round int, ${types.map(([type], at) => `v${at} ${type}`).join(', ')});
+    ALTER TABLE c OWNER TO ${source.settings.user}; CREATE TABLE kept (LIKE c)`)
+  for (let id = 0; id <= length; id += 1) {
+    const values = types.map(([type, values]) =>
+      id < values.length ? `${escapeLiteral(values[id] ?? '')}::${type}` : 'NULL',
+    )
+    await source.sql(`INSERT INTO kept VALUES (${id}, 0, ${values.join(', ')})`)
+  }
+  await source.sql('INSERT INTO c SELECT * FROM kept')
+  tables = ['a', 'b', 'c']
+  await sync()
+  const now = async () => {
+    const scan = await lake.lake.scan(rawTable(TENANT, 'db', 'public.c'))
+    return (await readScan(lake, scan)).map((row) => inspect([...row], { maxStringLength: null })).toSorted()
+  }
+  const whole = await now()
+  assert.equal(whole.length, length + 1)
+  for (const written of [
+    'DELETE FROM c; INSERT INTO c SELECT * FROM kept',
+    'UPDATE c SET round = 1; UPDATE c SET round = 0',
+  ]) {
+    await source.sql(written)
+    await sync()
+    assert.deepEqual(
+      (await lastReads(lake.pool, connection.id, ['public.c'])).map((read) => read.mode),
+      ['cdc'],
+    )
+    assert.deepEqual(await now(), whole, written)
+  }
+  tables = ['a', 'b']
+  assert.deepEqual(lost, [])
 })
 
 test('a slot that is gone costs a read of all, in the same run', { timeout: 600_000 }, async () => {

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Iterator, Mapping, Optional
 
 from .connection import SluiceConnection, _no_answer
+from .sql import _to_pandas
 from .values import SluiceError
 
 _EXPORTS = "/api/v1/exports"
@@ -131,10 +132,10 @@ def to_polars(connection: SluiceConnection, asked: Mapping[str, Any], patience_s
 
 
 def to_pandas(connection: SluiceConnection, asked: Mapping[str, Any], patience_s: float) -> Any:
-    import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    from pyarrow import parquet  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     with exported_file(connection, asked, patience_s) as path:
-        return pandas.read_parquet(path, engine="pyarrow")
+        return _to_pandas(parquet.read_table(path, memory_map=False))
 
 
 def without_none(**asked: Optional[Any]) -> Mapping[str, Any]:

@@ -58,8 +58,8 @@ class Product:
         page_size: int = 500, timeout_s: Optional[float] = None,
     ) -> Iterator[Row]:
         """
-        All rows that the filter leaves, by the lookup endpoint, page by page. Filters are of indexed columns. at, history:
-        where states of the past are kept.
+        All rows that the filter leaves, by the lookup endpoint, page by page, each page as the product then is: scan is of one
+        epoch. Filters are of indexed columns. at, history: where states of the past are kept.
         """
         if columns is None:
             return self._lookup.find(

@@ -13,7 +13,7 @@ import { quoteName, quoteText } from '../sql-text.ts'
 import type { JsonFlavour } from './encode.ts'
 
 /** Of lists and maps in each other: for each more DuckDB plans twice as long, and for twenty longer than a statement may take. */
-const MAX_LISTS = 10
+export const MAX_LISTS = 10
 
 /**
  * The encoding of `encoderFor` as SQL, so that DuckDB writes streamed rows itself: faster, and with its errors (rows
@@ -26,7 +26,7 @@ export function jsonOf(type: DuckDBType, sql: string, flavour: JsonFlavour, dept
   return scalar(type, sql, 'quoted') ?? nested(type, sql, flavour, depth) ?? text(`(${sql})::VARCHAR`)
 }
 
-function tooNested(): SluiceError {
+export function tooNested(): SluiceError {
   return new SluiceError('INVALID_DATA', `a column has more than ${MAX_LISTS} lists or maps in each other`, {
     code: 'sql_unsupported',
     remedy: 'Take it apart with unnest or flatten, or give it as to_json(column).',
@@ -199,7 +199,8 @@ function nested(type: DuckDBType, sql: string, flavour: JsonFlavour, depth: numb
       return list((type as DuckDBListType).valueType, sql, flavour, depth)
     case DuckDBTypeId.ARRAY: {
       const { valueType } = type as DuckDBArrayType
-      return list(valueType, `list_concat([], ${sql})`, flavour, depth)
+      // Of none, the list is empty.
+      return `CASE WHEN (${sql}) IS NOT NULL THEN ${list(valueType, `list_concat([], ${sql})`, flavour, depth)} END`
     }
     case DuckDBTypeId.STRUCT:
       return struct(type as DuckDBStructType, sql, flavour, depth)

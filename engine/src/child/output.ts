@@ -12,13 +12,14 @@ import {
   type WireSessionOutput,
   type WireStreamOutput,
 } from '../protocol.ts'
-import { quoteText } from '../sql-text.ts'
+import { quoteName, quoteText } from '../sql-text.ts'
 import { describe } from './collect.ts'
 import { askedTypes, prepare, runInThreads } from './duckdb.ts'
 import { type ResultShape, resultColumns } from './encode.ts'
 import { cellName, countedCell, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
 import { keySql } from './key-sql.ts'
 import { writeParquetFiles } from './parquet-files.ts'
+import { isLossy, parquetValue } from './parquet-value.ts'
 import { descriptorPath } from './relations.ts'
 
 export interface Written {
@@ -104,7 +105,7 @@ function copyStatement(output: WireStreamOutput, shape: ResultShape, limits: Eng
   const target = quoteText(path)
   if (output.kind === 'parquet') {
     const exactly = maxRows === undefined || failsBeyondRows(output.kind, limits) ? limit : ` LIMIT ${maxRows}`
-    return `COPY (SELECT * FROM (${output.sql}\n)${exactly}) TO ${target} (FORMAT parquet, COMPRESSION zstd, WRITE_BLOOM_FILTER false)`
+    return `COPY (SELECT * FROM (${withWholeValues(output.sql, shape)}\n)${exactly}) TO ${target} (FORMAT parquet, COMPRESSION zstd, WRITE_BLOOM_FILTER false)`
   }
   if (output.kind === 'copy-csv') {
     const list = shape.types.map((type, index) => postgresCell(type, cellName(index))).join(', ')
@@ -121,6 +122,15 @@ function copyStatement(output: WireStreamOutput, shape: ResultShape, limits: Eng
     return `COPY (SELECT ${keyedText(output.template, shape)} ${from}) TO ${target} (${PLAIN_LINES})`
   }
   return `COPY (SELECT ${rowText(output.kind, shape)} ${from}) TO ${target} (${PLAIN_LINES})`
+}
+
+/** The statement, whose values a file of parquet can hold whole. */
+function withWholeValues(sql: string, { names, types }: ResultShape): string {
+  if (!types.some(isLossy)) return sql
+  const cells = types.map((type, index) => {
+    return `${parquetValue(type, cellName(index))} AS ${quoteName(names[index] ?? '')}`
+  })
+  return `SELECT ${cells.join(', ')} FROM (${sql}\n) AS output(${types.map((_type, index) => cellName(index)).join(', ')})`
 }
 
 /**

@@ -21,7 +21,7 @@ const TYPES = `WITH RECURSIVE used(oid) AS (
     SELECT part.oid FROM used JOIN pg_type t ON t.oid = used.oid
     CROSS JOIN LATERAL (
       SELECT t.typelem UNION ALL SELECT t.typbasetype
-      UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE r.rngtypid = t.oid
+      UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid::text IN (r.rngtypid::text, to_jsonb(r) ->> 'rngmultitypid')
       UNION ALL SELECT a.atttypid FROM pg_attribute a
         WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) part(oid)
     WHERE part.oid <> 0)

@@ -62,6 +62,30 @@ describe('a pool', { timeout: 600_000 }, () => {
     }
   })
 
+  it('writes and reads values alike, whatever the database or the login has set', async () => {
+    const odd = {
+      ...{ array_nulls: 'off', extra_float_digits: '-15', bytea_output: 'escape', standard_conforming_strings: 'off' },
+      ...{ DateStyle: "'German'", TimeZone: "'Asia/Kolkata'" },
+    }
+    const own = await postgres.createDatabase()
+    const plain = own.pool({ maxConnections: 1 })
+    for (const [name, value] of Object.entries(odd)) {
+      await plain.query(`alter database "${own.address.database}" set ${name} = ${value}`)
+    }
+    const later = own.pool({ maxConnections: 1 })
+    const { rows } = await later.query(
+      `select $1::text[] as texts, ($2::bytea[])[1] is null as none, 0.1::float8 + 0.2 as sum, '\\x00ff'::bytea::text as bytes,
+         '2026-01-31T12:00Z'::timestamptz::text as at, length('\\n') as length`,
+      [
+        [null, 'NULL', 'null'],
+        [null, Buffer.from('x')],
+      ],
+    )
+    const told = { texts: [null, 'NULL', 'null'], none: true, sum: 0.1 + 0.2, bytes: '\\x00ff', length: 2 }
+    assert.deepEqual(rows, [{ ...told, at: '2026-01-31 12:00:00+00' }])
+    await own.drop()
+  })
+
   it('gives up waiting for a connection with a TRANSIENT error', async () => {
     // The same limit is that of a connection's making, which may take longer than it.
     await withLimits([100, 1_000, 10_000, 60_000], async (connectTimeoutMs) => {

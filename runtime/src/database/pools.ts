@@ -88,7 +88,9 @@ export function clientConfig(address: DatabaseAddress, options: PoolOptions): pg
     // The server looks every two seconds whether its client is still there, so that an abandoned statement ends.
     options:
       `-c idle_in_transaction_session_timeout=${idleInTransactionMs} -c client_connection_check_interval=2000` +
-      ' -c TimeZone=UTC -c DateStyle=ISO',
+      ' -c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex -c extra_float_digits=1' +
+      // Without it a null in a list that is sent is the text NULL.
+      ' -c array_nulls=on -c standard_conforming_strings=on',
   }
   return config as pg.ClientConfig
 }

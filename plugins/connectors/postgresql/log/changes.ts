@@ -30,11 +30,11 @@ export const SILENCE_MS = 120_000
 /** So much may come before a checkpoint is worth its own event. */
 const CHECKPOINT_BYTES = 1 << 20
 const FLUSH_BYTES = 512 * 1024
-/** How values are written: as a read has them. */
+/** How values are written, and those that are expressed are read again: as a read has them. */
 export const SPELLING =
   "SET search_path = pg_catalog; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, YMD'; " +
   "SET IntervalStyle = 'iso_8601'; SET TimeZone = 'UTC'; SET extra_float_digits = 3; SET bytea_output = 'hex'; " +
-  "SET xmlbinary = 'base64'; SET statement_timeout = 0; SET lock_timeout = '10s'; SET synchronous_commit = local; " +
+  "SET xmlbinary = 'base64'; SET array_nulls = on; SET xmloption = content; SET statement_timeout = 0; SET lock_timeout = '10s'; SET synchronous_commit = local; " +
   // Which older servers have not.
   "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
 

@@ -28,6 +28,29 @@ export async function prepareLog(way: Way, session: Session, request: PrepareReq
 }
 
 /**
+ * Labels and fields of types that lie deeper in a column's type than its elements and what its domain is made of: fields of
+ * records, lists in domains, ends of ranges. Null where there are none, as of most tables: they stay what they were told as before.
+ */
+const DEEPER_TYPES = `WITH RECURSIVE used(oid, depth) AS (
+      SELECT a.atttypid, 0 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+      UNION
+      SELECT part.oid, least(used.depth + 1 + part.more, 2) FROM used JOIN pg_type t ON t.oid = used.oid
+      CROSS JOIN LATERAL (
+        SELECT t.typelem, 0 UNION ALL SELECT t.typbasetype, 0
+        UNION ALL SELECT y.rngsubtype, 1 FROM pg_range y WHERE t.oid::text IN (y.rngtypid::text, to_jsonb(y) ->> 'rngmultitypid')
+        UNION ALL SELECT f.atttypid, 1 FROM pg_attribute f
+          WHERE f.attrelid = t.typrelid AND f.attnum > 0 AND NOT f.attisdropped) part(oid, more)
+      WHERE part.oid <> 0),
+    deeper(oid) AS (SELECT DISTINCT oid FROM used WHERE depth = 2)
+    SELECT string_agg(said.fact, chr(10) ORDER BY said.fact COLLATE "C")
+    FROM (
+      SELECT format('label %s %s', e.oid, e.enumlabel) FROM deeper JOIN pg_enum e ON e.enumtypid = deeper.oid
+      UNION ALL
+      SELECT format('field %s %s %s %s %s', f.attrelid, f.attnum, f.attname, f.atttypid, f.atttypmod)
+      FROM deeper JOIN pg_type t ON t.oid = deeper.oid JOIN pg_attribute f ON f.attrelid = t.typrelid
+      WHERE f.attnum > 0 AND NOT f.attisdropped) said(fact)`
+
+/**
  * The membership of a table in a publication has a number of its own: of a table made anew, or left out for a while, it
  * is another. Columns come into it by type, and by the default that rows from before them have; types that are not
  * PostgreSQL's own by the labels and the fields that their values are written with. So do the files that the rows are in:
@@ -53,7 +76,8 @@ const INCARNATIONS = `SELECT n.nspname::text AS schema, c.relname::text AS table
         UNION ALL SELECT p.relid FROM pg_partition_tree(c.oid) p WHERE c.relkind = 'p' AND p.isleaf) part
       JOIN pg_class l ON l.oid = part.relid), (
       SELECT string_agg(format('%s %s', i.inhrelid, i.xmin), chr(10) ORDER BY i.inhrelid)
-      FROM pg_partition_tree(c.oid) p JOIN pg_inherits i ON i.inhrelid = p.relid WHERE c.relkind = 'p'))) AS incarnation
+      FROM pg_partition_tree(c.oid) p JOIN pg_inherits i ON i.inhrelid = p.relid WHERE c.relkind = 'p'), (
+      ${DEEPER_TYPES}))) AS incarnation
   FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
   JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1
   ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"`

@@ -29,7 +29,13 @@ export interface Shape {
   readonly schema: TableSchema
 }
 
-const TYPES = `SELECT asked.place::int AS place, format_type(asked.oid, asked.modifier) AS source_type,
+/**
+ * Values are read as what their domain is made of: its checks may ask what this session does not see, and let stand what broke
+ * them before they were there. A list of a domain's values is one of those that the domain is made of.
+ */
+const TYPES = `SELECT asked.place::int AS place, coalesce((
+      SELECT format_type(made.typarray, base.modifier) FROM ${baseOf('t.typelem', '-1')} JOIN pg_type made ON made.oid = base.oid
+      WHERE t.typcategory = 'A' AND made.typarray <> 0 AND base.oid <> t.typelem), format_type(base.oid, base.modifier)) AS source_type,
     t.typname::text AS name, t.typnamespace = 'pg_catalog'::regnamespace AS builtin, t.typtype::text AS kind,
     t.typcategory::text AS category, base.modifier,
     CASE WHEN t.typtype = 'e' THEN ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid) END AS labels

@@ -207,12 +207,16 @@ const SCENARIOS: readonly Scenario[] = [
     found: [0, 'timed_out', null, null],
   },
   ...Object.entries({
-    'in a line': ['{"a":1}\n{"a"', ':2}\n{"a":', CUT],
-    'between two': ['{"a":1}\n', '{"a":2}\n', CUT],
-  }).map(
-    ([where, sent]): Scenario => ({
+    'in a line': [null, '{"a":1}\n{"a"', ':2}\n{"a":', CUT],
+    'between two': [null, '{"a":1}\n', '{"a":2}\n', CUT],
+    'between two, and had said its length': [24, '{"a":1}\n', '{"a":2}\n', CUT],
+  } as const).map(
+    ([where, [bytes, ...sent]]): Scenario => ({
       what: `gives the rows that came of an answer that was cut ${where}, and then says that it was`,
-      answer: (asked) => parts(asked, 'application/x-ndjson', ...sent),
+      answer(asked) {
+        if (bytes !== null) asked.reply.setHeader('content-length', bytes)
+        parts(asked, 'application/x-ndjson', ...sent)
+      },
       async script(client) {
         const rows: unknown[] = []
         const end = await failed(async () => {
@@ -277,6 +281,29 @@ except ValueError:
         'order=id',
       ],
     ]),
+  },
+  {
+    what: 'refuses filters that would ask for something else, and asks for nothing',
+    answer: (asked) => json(asked, 200, { data: [], meta: {}, next_cursor: null }),
+    async script({ products }) {
+      const refused: string[] = []
+      const odd = [null, { eq: null }, { eq: ['a'] }, { in: [] }, { in: 'ab' }, { in: ['a', null] }, ['a'], new Date(0)]
+      for (const city of odd as never[])
+        await Promise.resolve()
+          .then(() => products['t.p'].lookup.page({ filter: { city } }))
+          .catch((error) => refused.push(error.name))
+      return refused.map((name) => name === 'TypeError')
+    },
+    python: `
+found = []
+for odd in [None, {"eq": None}, {"eq": ["a"]}, {"in": []}, {"in": "ab"}, {"in": ["a", None]}, ["a"], b"a"]:
+    try:
+        p.lookup.page({"city": odd})
+    except ValueError:
+        found.append(True)`,
+    found: Array(8).fill(true),
+    asked: ({ request }) => request.url,
+    expected: [],
   },
   {
     what: 'asks for a range by its time',

@@ -45,7 +45,10 @@ const Common = {
   ),
   order: text(1000, '<column> or <column>:desc, comma-separated.'),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-  cursor: text(MAX_CURSOR_LENGTH, 'next_cursor of the page before.'),
+  cursor: text(
+    MAX_CURSOR_LENGTH,
+    'next_cursor of the page before. Each page is of the one epoch that its meta names, which may be later than that of the page before.',
+  ),
 } satisfies Parameters
 
 const QUERIES = {

@@ -72,6 +72,10 @@ class SluiceConnection:
                 *lines, rest = (rest + part).split(b"\n")
                 for line in lines:
                     yield line.decode("utf-8")
+            # What stands between may have said how long the answer is, and http.client misses nothing of it.
+            missing = getattr(response, "length", None)
+            if missing:
+                raise _no_answer(http.client.IncompleteRead(b"", missing))
         if rest:
             yield rest.decode("utf-8")
 

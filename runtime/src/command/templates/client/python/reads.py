@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    # Their texts are those of other values.
+    if value is None or isinstance(value, (bytes, bytearray, Mapping, list, tuple, set, frozenset)):
+        raise ValueError("a filter takes a value, and a list by the operator in")
     return str(value)
 
 
@@ -22,10 +25,12 @@ def _filter_texts(filters: Mapping[str, Any]) -> Iterator[str]:
             yield f"{column}:{_text(condition)}"
             continue
         for operator, value in condition.items():
-            yield f"{column}.{operator}:{_list_text(value) if isinstance(value, (list, tuple)) else _text(value)}"
+            yield f"{column}.{operator}:{_list_text(value) if operator == 'in' else _text(value)}"
 
 
-def _list_text(values: Sequence[Any]) -> str:
+def _list_text(values: Any) -> str:
+    if not isinstance(values, (list, tuple, set, frozenset)) or len(values) == 0:
+        raise ValueError("the operator in takes a list of values, of one at least")
     texts = [_text(value) for value in values]
     if any("," in text for text in texts):
         raise ValueError("a value of a list holds a comma: ask for it by eq")
@@ -146,7 +151,7 @@ class Lookup(_Keyed[_Row, _Part, _Key, _Column], Generic[_Row, _Part, _Key, _Col
         order: Optional[Order] = None, at: Optional[str] = None, history: Optional[bool] = None,
         page_size: int = 500, timeout_s: Optional[float] = None,
     ) -> Iterator[Any]:
-        """All rows that the filter leaves, page by page."""
+        """All rows that the filter leaves, page by page, each as the product then is: page says of which epoch it is."""
 
         def read(cursor: Optional[str]) -> Page[Any]:
             return self.page(
@@ -194,7 +199,7 @@ class Timeseries(Generic[_Row, _Part, _Column, _Filter]):
         columns: Optional[Sequence[_Column]] = None, order: Union[None, str, Order] = None, page_size: int = 500,
         timeout_s: Optional[float] = None,
     ) -> Iterator[Any]:
-        """All rows of the range, page by page. order: asc (default) or desc by time, or columns."""
+        """All rows of the range, page by page, each as the product then is. order: asc (default) or desc by time, or columns."""
 
         def read(cursor: Optional[str]) -> Page[Any]:
             return self.page(

@@ -61,12 +61,39 @@ class SluiceClient:
         return polars.read_parquet(io.BytesIO(self.query_parquet(sql, params, **asked)))
 
     def query_pandas(self, sql: str, params: Optional[Sequence[Optional[Scalar]]] = None, **asked: Any) -> Any:
-        """A DataFrame of pandas, which has to be installed, with pyarrow."""
+        """A DataFrame of pandas, which has to be installed, with pyarrow. Whole numbers beside a null are Int64, and exact."""
         import io
 
-        import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        from pyarrow import parquet  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-        return pandas.read_parquet(io.BytesIO(self.query_parquet(sql, params, **asked)))
+        return _to_pandas(parquet.read_table(io.BytesIO(self.query_parquet(sql, params, **asked))))
+
+
+def _to_pandas(table: Any) -> Any:
+    """
+    A DataFrame of pandas. By itself it makes doubles of whole numbers that stand beside a null, in a column or in a list, and
+    loses their digits beyond 2^53: those columns are of pandas' own integers, and lists and records of Python's.
+    """
+    import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    from pyarrow import types  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    frame = table.to_pandas()
+    for at, column in enumerate(table.columns):
+        if types.is_integer(column.type) and column.null_count > 0:
+            name = str(column.type).replace("uint", "UInt").replace("int", "Int")
+            frame.isetitem(at, pandas.api.types.pandas_dtype(name).__from_arrow__(column))
+        elif types.is_nested(column.type) and _has_whole_numbers(column.type):
+            frame.isetitem(at, pandas.Series(column.to_pylist(), index=frame.index, dtype="object"))
+    return frame
+
+
+def _has_whole_numbers(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(
+        types.is_integer(part) or _has_whole_numbers(part)
+        for part in (kind.field(at).type for at in range(kind.num_fields))
+    )
 
 
 def _query_body(

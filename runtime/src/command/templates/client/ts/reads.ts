@@ -46,15 +46,24 @@ function searchOf(options: FindOptions<never, string, never>, more: Readonly<Rec
 function filterTexts(filter: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.entries(filter).flatMap(([column, condition]) => {
     if (condition === undefined) return []
-    if (typeof condition !== 'object' || condition === null) return [`${column}:${String(condition)}`]
+    const isPlain = typeof condition !== 'object' || condition === null || condition instanceof Date
+    if (isPlain || Array.isArray(condition)) return [`${column}:${textOf(condition)}`]
     return Object.entries(condition).flatMap(([operator, value]: [string, unknown]) =>
-      value === undefined ? [] : [`${column}.${operator}:${Array.isArray(value) ? listText(value) : String(value)}`],
+      value === undefined ? [] : [`${column}.${operator}:${operator === 'in' ? listText(value) : textOf(value)}`],
     )
   })
 }
 
-function listText(values: readonly unknown[]): string {
-  const texts = values.map(String)
+/** Others have the texts of other values. */
+function textOf(value: unknown): string {
+  if (['string', 'number', 'boolean', 'bigint'].includes(typeof value)) return String(value)
+  throw new TypeError('a filter takes a value, and a list by the operator in')
+}
+
+function listText(values: unknown): string {
+  if (!Array.isArray(values) || values.length === 0)
+    throw new TypeError('the operator in takes a list of values, of one at least')
+  const texts = values.map(textOf)
   if (texts.some((text) => text.includes(','))) throw new TypeError('a value of a list holds a comma: ask for it by eq')
   return texts.join(',')
 }
@@ -128,7 +137,7 @@ export class Realtime<Row, Key extends Readonly<Record<string, KeyValue>>> exten
 export class Lookup<Row, Key, F extends keyof Row, History = unknown> extends Keyed<Row, Key> {
   protected readonly store = 'lookup'
 
-  /** All rows that the filter leaves, page by page. */
+  /** All rows that the filter leaves, page by page, each as the product then is: `page` says of which epoch it is. */
   find<C extends keyof Row = keyof Row>(
     options: FindOptions<Row, C, F> & History = {} as FindOptions<Row, C, F> & History,
   ): AsyncGenerator<Pick<Row, C>, void, undefined> {
@@ -168,7 +177,7 @@ export class Timeseries<Row, F extends keyof Row, Interval extends string> {
     this.#product = product
   }
 
-  /** All rows of the range, page by page. */
+  /** All rows of the range, page by page, each as the product then is. */
   range<C extends keyof Row = keyof Row>(
     options: RangeOptions<Row, C, F> = {},
   ): AsyncGenerator<Pick<Row, C>, void, undefined> {
