@@ -21,6 +21,7 @@ import { reviewRegistry } from '../products/outdated-registry.ts'
 import { reviewBucket, unknownBuckets } from '../tenants/tenant-bucket.ts'
 import { undoAbandoned } from '../tenants/tenants.ts'
 import { CAPTURES_JOB, captureWatch } from './capture-watch.ts'
+import { followClock } from './clock-set-back.ts'
 import type { UpkeepDeps } from './deps.ts'
 import { FRESHNESS_JOB, freshnessWatch } from './freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './lake-upkeep.ts'
@@ -82,8 +83,18 @@ export function housekeeping(platform: UpkeepDeps, limits: EngineLimits): Housek
       captureWatch(platform),
       notifications(telling),
     ],
-    sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
+    sources: [
+      { everyMs: POLL_MS, enlist: () => seeToClock(platform) },
+      { everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) },
+    ],
   }
+}
+
+/** Not a job: those of a clock that was set back would wait for it. */
+async function seeToClock({ pool, logger }: UpkeepDeps): Promise<void> {
+  const seconds = await followClock(pool)
+  if (seconds === null) return
+  logger.warn('the database’s clock was set back: what waits for it comes sooner by as much', { seconds: Math.round(seconds) })
 }
 
 /** Turns begin so long after each other, whether they end well or not: what fails is seen to in the next one. */
