@@ -97,7 +97,7 @@ it('leaves what a living runtime has in hand, and frees what a dead one had', as
   await pool.query('update jobs set lease_until = lease_until + make_interval(secs => $1)', [YEAR_S])
   await wasAhead()
   await followClock(pool)
-  const { rows } = await pool.query('select lease_until < clock_timestamp() + interval \'11 minutes\' as soon from jobs')
+  const { rows } = await pool.query("select lease_until < clock_timestamp() + interval '11 minutes' as soon from jobs")
   assert.deepEqual(rows, [{ soon: true }])
 })
 
@@ -105,7 +105,9 @@ it('lets what waits for nothing but being asked for wait', async () => {
   await pool.query("insert into jobs (kind, key, started_at) values ('asked', '', now() + interval '365 days')")
   await wasAhead()
   await followClock(pool)
-  assert.deepEqual((await pool.query('select due_at, lease_until from jobs')).rows, [{ due_at: null, lease_until: null }])
+  assert.deepEqual((await pool.query('select due_at, lease_until from jobs')).rows, [
+    { due_at: null, lease_until: null },
+  ])
 })
 
 it('lets runs begin and limits fill again', async () => {

@@ -94,7 +94,9 @@ export function housekeeping(platform: UpkeepDeps, limits: EngineLimits): Housek
 async function seeToClock({ pool, logger }: UpkeepDeps): Promise<void> {
   const seconds = await followClock(pool)
   if (seconds === null) return
-  logger.warn('the database’s clock was set back: what waits for it comes sooner by as much', { seconds: Math.round(seconds) })
+  logger.warn('the database’s clock was set back: what waits for it comes sooner by as much', {
+    seconds: Math.round(seconds),
+  })
 }
 
 /** Turns begin so long after each other, whether they end well or not: what fails is seen to in the next one. */
