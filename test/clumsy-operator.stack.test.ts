@@ -70,6 +70,21 @@ it('stops in order when it is told so while it starts, and when it is told twice
   }
 })
 
+it('stops in order where a terminal tells all that it has started, while the first start makes the database', async () => {
+  const first = join(folder, 'first')
+  const runtime = await RuntimeProcess.spawn(first, null, 0, undefined, undefined, { SLUICE_LOG__LEVEL: 'info' })
+  const [made, making] = ['postgres/cluster', 'postgres/cluster.new'].map((name) => join(first, name)) as [
+    string,
+    string,
+  ]
+  await until('it is being made', () => runtime.isEnded || existsSync(making) || existsSync(made))
+  process.kill(-runtime.pid, 'SIGINT')
+  assert.deepEqual(await runtime.ended, { code: 0, signal: null }, runtime.output)
+  assert.match(runtime.output, /SIGINT: it stops as soon as it has started/)
+  assert.deepEqual(await runtime.lastSurvivors(), [])
+  await rm(first, { recursive: true })
+})
+
 it('goes on after a hang-up that no terminal has sent', async (t) => {
   const runtime = await RuntimeProcess.spawn(data, null, 0, undefined, undefined, { SLUICE_LOG__LEVEL: 'info' })
   t.after(() => runtime.kill())

@@ -95,13 +95,17 @@ export async function assemble(
   )
   const masterKeyFile = join(config.secrets_dir, 'master-keys.json')
   // Before anything is written: by the right file the registry can still be opened as it was.
-  await checkMasterKeys(pool, masterKeyFile)
+  await lifecycle.during('the master keys', () => checkMasterKeys(pool, masterKeyFile))
   const migrating = openPool(databases.registry, {
     applicationName: 'sluice',
     maxConnections: 1,
     statementTimeoutMs: 0,
   })
-  await migrate(migrating, MIGRATIONS, { onNewer: (newer) => tellNewer(newer, logger) }).finally(() => migrating.end())
+  await lifecycle
+    .during('changes of the registry that this release brings', () =>
+      migrate(migrating, MIGRATIONS, { onNewer: (newer) => tellNewer(newer, logger) }),
+    )
+    .finally(() => migrating.end())
   const scratchDirectory = join(config.data_dir, 'scratch')
   await lifecycle.start(
     'the scratch folder',
@@ -217,7 +221,7 @@ export async function assemble(
     () => openDestinations(config, services),
     (opened) => opened.close(),
   )
-  await noteFormerMasks(pool, rules)
+  await lifecycle.during('masks of before', () => noteFormerMasks(pool, rules))
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })

@@ -107,6 +107,8 @@ function run(program: string, args: readonly string[], options: ClusterOptions, 
     cwd: '/',
     env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' },
     stdio: ['pipe', 'ignore', 'pipe'],
+    // What a terminal sends to all that it started ends the runtime in order, and not this in the middle.
+    detached: true,
     ...(options.signal ? { signal: options.signal } : {}),
   })
   let said = ''
