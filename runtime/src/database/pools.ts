@@ -181,6 +181,18 @@ async function runOnce<T>(
   }
 }
 
+/** Whether the database is a standby, or set to read only. */
+export async function takesNoWrites(db: Queryable): Promise<boolean> {
+  try {
+    const { rows } = await (db as pg.Pool).query<{ setting: string }>(
+      "select current_setting('transaction_read_only') as setting",
+    )
+    return rows[0]?.setting === 'on'
+  } catch (error) {
+    throw toDatabaseError(error, 'asking whether it takes writes')
+  }
+}
+
 async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
   try {
     return await pool.connect()
