@@ -51,7 +51,8 @@ test('every command that is named somewhere is one, with its flags', () => {
 })
 
 /** As a pattern. The one route that is written with a variable in it is two. */
-const named = (route: string) => RegExp.escape(route).replaceAll('\\$\\{\\}', '(?:snapshots|quality)')
+const named = (route: string) =>
+  route.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('\\$\\{\\}', '(?:snapshots|quality)')
 
 test('every route that is named in an answer is one', () => {
   const shape = (path: string) => path.replace(/\{\w+\}/g, '{}').replace(/[?.:].*$/, '')

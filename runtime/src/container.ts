@@ -168,7 +168,8 @@ export async function assemble(
       }),
     (opened) => opened.close(),
   )
-  if (objects.isMoved) await afterMove(pool, plugins, logger)
+  if (objects.place === 'moved') await afterMove(pool, plugins, logger)
+  if (objects.place === 'absent') tellAbsent(logger)
   await objects.keepPlace()
   const events = await lifecycle.start(
     'events',
@@ -284,6 +285,14 @@ async function afterMove(pool: pg.Pool, plugins: PluginSet, logger: Logger): Pro
     types.map(({ type }) => type),
   )
   logger.warn('the data folder lies elsewhere than before; what names its files is made anew', { copies })
+}
+
+/** Nothing of it is lost: copies that other runtimes have of that lake are theirs. */
+function tellAbsent(logger: Logger): void {
+  logger.warn('the data folder has no lake, and the registry knows tables of one in another folder', {
+    remedy:
+      'Start it on the data folder that has the lake. Several runtimes on one registry share an object store: name it under object_store.',
+  })
 }
 
 /** By kind and type, as plugins are found: `serving:lookup`, `connector:postgresql`. */
