@@ -11,6 +11,8 @@ if (major < 22 || (major === 22 && minor < 18)) {
   )
   process.exit(2)
 }
+// Whoever reads may go, and a disk be full: what is printed is told of that where it matters, and a server goes on without.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 // Said before anything that takes time: on a slow machine it is long until the log is open.
 const isStart = process.argv[2] === 'start' && !process.argv.some((word) => word === '--help' || word === '-h')
 if (isStart) {

@@ -77,3 +77,14 @@ test('a start that has not come to the server yet ends when it is told to, also 
     await assert.rejects(begun, { code })
   }
 })
+
+test('an output that takes nothing ends no start: what is wrong is said on the other', async () => {
+  const launcher = join(import.meta.dirname, '../../bin/sluice.js')
+  const command = ['-c', 'exec "$0" "$1" start --config /no-such.yaml > /dev/full', process.execPath, launcher]
+  const begun = run('/bin/sh', command)
+  await assert.rejects(begun, ({ code, stderr }: { code: number; stderr: string }) => {
+    assert.match(stderr, /^sluice: .*no-such\.yaml/)
+    assert.doesNotMatch(stderr, /ENOSPC|EPIPE|^ +at /m)
+    return code === 1
+  })
+})
