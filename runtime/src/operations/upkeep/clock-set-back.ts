@@ -4,6 +4,7 @@
  */
 import type pg from 'pg'
 import { inTransaction } from '../../database/pools.ts'
+import { AWAITED_BY_STATEMENTS } from '../../registry/engine-statements.ts'
 import { change, maybeOne, type Transaction } from '../../registry/sql.ts'
 
 /**
@@ -29,8 +30,7 @@ export const AWAITED: Readonly<Record<string, readonly string[]>> = {
   schedules: ['next_run_at', 'since', 'ticked_at'],
   store_comparisons: ['due_at'],
   tenants: ['provisioning_until'],
-  trino_statements: ['charged_at'],
-  trino_watch: ['next_at'],
+  ...AWAITED_BY_STATEMENTS,
   webhooks: ['next_at'],
 }
 
