@@ -163,7 +163,7 @@ export interface Retention {
   readonly maxEvents?: number
 }
 
-const MAX_AGE_MS = 7 * 24 * 60 * 60 * 1000
+export const MAX_AGE_MS = 7 * 24 * 60 * 60 * 1000
 const MAX_EVENTS = 10_000
 const MAX_REMOVED_AT_ONCE = 5000
 

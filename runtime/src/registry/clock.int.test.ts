@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { startTestPostgres } from '../database/testing.ts'
-import { cautiousNowMs, setForwardMs } from './clock.ts'
+import { cautiousNowMs, databaseAheadMs, setForwardMs } from './clock.ts'
 
 const DAYS_MS = 10 * 24 * 3_600_000
 const database = await (await startTestPostgres()).createDatabase()
@@ -35,6 +35,20 @@ it('takes nothing for older than it is, whichever clocks were set forward', asyn
   ] as const) {
     const seen = await atClocks(machineMs, databaseMs, () => cautiousNowMs(pool))
     assert.ok(Math.abs(seen - now() - expectedMs) < DAYS_MS / 2, `${machineMs} ${databaseMs}: ${new Date(seen)}`)
+  }
+})
+
+it('knows by how much the database’s clock may be ahead, and that it is not where it is behind', async () => {
+  for (const [machineMs, databaseMs, expectedMs] of [
+    [0, 0, 0],
+    [DAYS_MS, 0, 0],
+    [0, DAYS_MS, DAYS_MS],
+    [DAYS_MS, DAYS_MS, DAYS_MS],
+    [-DAYS_MS, 0, DAYS_MS],
+    [0, -DAYS_MS, 0],
+  ] as const) {
+    const aheadMs = await atClocks(machineMs, databaseMs, () => databaseAheadMs(pool))
+    assert.ok(Math.abs(aheadMs - expectedMs) < DAYS_MS / 2 && aheadMs >= 0, `${machineMs} ${databaseMs}: ${aheadMs}`)
   }
 })
 

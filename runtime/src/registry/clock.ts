@@ -5,8 +5,13 @@ import { one, type Queryable } from './sql.ts'
  * time by its start and how long it has run. Where they were set forward, nothing is taken for older than it is, and removed.
  */
 export async function cautiousNowMs(db: Queryable): Promise<number> {
-  const { now } = await one<{ now: Date }>(db, 'reading the clock', 'select clock_timestamp() as now', [])
-  return Math.min(Date.now(), now.getTime(), sinceStartMs())
+  return Math.min((await databaseNow(db)).getTime(), Date.now(), sinceStartMs())
+}
+
+/** By how much the database's clock is ahead of that: what it says is old is so much younger, perhaps. Never less than nothing. */
+export async function databaseAheadMs(db: Queryable): Promise<number> {
+  const nowMs = (await databaseNow(db)).getTime()
+  return Math.max(0, nowMs - Math.min(Date.now(), sinceStartMs()))
 }
 
 /** Goes on evenly, whatever is done to the clock; not while the machine sleeps. */

@@ -168,12 +168,15 @@ export async function noteDone(
 }
 
 /** Removes those that were closed a month ago, with what was told of them; at most so many. Returns how many. */
-export function pruneIncidents(db: Queryable, limit: number): Promise<number> {
+const DAYS_KEPT = 30
+
+/** Those that closed a month ago; `aheadDays` more where the clock may be ahead by them. */
+export function pruneIncidents(db: Queryable, limit: number, aheadDays = 0): Promise<number> {
   return change(
     db,
     'removing old incidents',
     `delete from incidents where id in (
-       select id from incidents where closed_at < clock_timestamp() - interval '30 days' limit $1)`,
-    [limit],
+       select id from incidents where closed_at < clock_timestamp() - make_interval(secs => 86400 * $2::float8) limit $1)`,
+    [limit, DAYS_KEPT + aheadDays],
   )
 }

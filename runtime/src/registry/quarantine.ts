@@ -172,7 +172,7 @@ export function pruneQuarantine(db: Queryable, days: number, limit: number): Pro
     db,
     'removing old rows of quarantines',
     `delete from quarantined_rows where id in (
-       select id from quarantined_rows where created_at < clock_timestamp() - make_interval(days => $1)
+       select id from quarantined_rows where created_at < clock_timestamp() - make_interval(secs => 86400 * $1::float8)
        limit $2 for update skip locked)`,
     [days, limit],
   )

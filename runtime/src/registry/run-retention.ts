@@ -6,13 +6,15 @@
 import { change, many, type Queryable } from './sql.ts'
 
 export interface RunRetention {
-  /** Those that ended longer ago go. */
+  /** Those that ended longer ago go; parts of days count. */
   readonly days: number
   /** More of one connection or product go, however young they are. */
   readonly most: number
   /** So many stay of each, however old they are: the brake on schedules counts their failures. */
   readonly least: number
 }
+
+const daysOf = (value: string) => `make_interval(secs => 86400 * ${value}::float8)`
 
 /** What somebody has just asked for is still to be found by its id. */
 const YOUNG = `interval '1 hour'`
@@ -93,7 +95,7 @@ function pruneRunsOf(
          select r.id from runs r
          where r.${target} = o.id
            and r.created_at <= greatest(${nth(target, '$3')},
-             least(coalesce(${nth(target, '$4')}, '-infinity'), clock_timestamp() - make_interval(days => $2)))
+             least(coalesce(${nth(target, '$4')}, '-infinity'), clock_timestamp() - ${daysOf('$2')}))
            and ${isFree(target)}
          order by r.created_at) gone
        limit ${RUNS_AT_ONCE})`,
@@ -127,7 +129,7 @@ export function pruneBlocked(db: Queryable, days: number, limit: number): Promis
     'removing old materializations that were not published',
     `delete from materializations where id in (
        select m.id from materializations m
-       where m.epoch is null and m.committed_at < clock_timestamp() - make_interval(days => $1)
+       where m.epoch is null and m.committed_at < clock_timestamp() - ${daysOf('$1')}
          and not exists (select from violating_rows v where v.materialization_id = m.id)
        order by m.committed_at limit $2)`,
     [days, limit],

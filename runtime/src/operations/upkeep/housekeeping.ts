@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto'
 import type { EngineLimits } from '@sluice/engine'
 import { inTransaction } from '../../database/pools.ts'
 import { notifications } from '../../events/notify.ts'
-import { pruneEvents, tenantsWithTopics } from '../../events/outbox.ts'
+import { MAX_AGE_MS, pruneEvents, tenantsWithTopics } from '../../events/outbox.ts'
 import { expectForTenants, expectJob, forgetOrphans, type NextDue } from '../../jobs/claims.ts'
 import type { JobKind, JobSource } from '../../jobs/worker.ts'
 import { reviewStores } from '../../materializer/store-review.ts'
 import { StoreProbes } from '../../plugins/store-probes.ts'
 import { pruneAgentBudgets } from '../../registry/agent-budgets.ts'
-import { setForwardMs } from '../../registry/clock.ts'
+import { databaseAheadMs, setForwardMs } from '../../registry/clock.ts'
 import { pruneIdempotencyKeys } from '../../registry/idempotency.ts'
 import { pruneIncidents } from '../../registry/incidents.ts'
 import { Outage } from '../../registry/outage.ts'
@@ -23,13 +23,14 @@ import { reviewRegistry } from '../products/outdated-registry.ts'
 import { reviewBucket, unknownBuckets } from '../tenants/tenant-bucket.ts'
 import { undoAbandoned } from '../tenants/tenants.ts'
 import { CAPTURES_JOB, captureWatch } from './capture-watch.ts'
-import { followClock } from './clock-set-back.ts'
+import { clockFollower } from './clock-set-back.ts'
 import type { UpkeepDeps } from './deps.ts'
 import { FRESHNESS_JOB, freshnessWatch } from './freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './lake-upkeep.ts'
 
 const POLL_MS = 30_000
 const MINUTE_MS = 60_000
+const DAY_MS = 24 * 60 * MINUTE_MS
 /** Reads look at their own copies; this is for those that nobody reads. */
 const REVIEW_MS = 10 * MINUTE_MS
 const TURN_MS = 10 * MINUTE_MS
@@ -95,6 +96,7 @@ export function housekeeping(platform: UpkeepDeps, limits: EngineLimits): Housek
 /** Not a job: those of a clock that was set back would wait for it. */
 function clockWatch({ pool, logger }: UpkeepDeps): JobSource {
   const forward = new Outage()
+  const follow = clockFollower(pool)
   return {
     everyMs: POLL_MS,
     async enlist() {
@@ -102,7 +104,7 @@ function clockWatch({ pool, logger }: UpkeepDeps): JobSource {
       const seconds = Math.round(aheadMs / 1000)
       if (aheadMs > FORWARD_MS) forward.tell(() => logger.warn(SET_FORWARD, { seconds, remedy: IF_RIGHT }))
       else forward.over()
-      const backS = await followClock(pool)
+      const backS = await follow()
       if (backS !== null) logger.warn(SET_BACK, { seconds: Math.round(backS) })
     },
   }
@@ -190,18 +192,23 @@ async function prune(deps: UpkeepDeps, signal: AbortSignal): Promise<void> {
   while ((await inTransaction(pool, (tx) => prunePushKeys(tx, PRUNED_AT_ONCE))) > 0) signal.throwIfAborted()
   while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneAgentBudgets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-  // By the database's clock, which on the same machine was set forward with it: as with snapshots, nothing goes that cannot come back.
-  if (setForwardMs() <= FORWARD_MS) await pruneHistory(deps, signal)
+  await pruneHistory(deps, signal)
 }
 
+/** What cannot come back. Where the database's clock may be ahead, it stays for longer by as much; it does not stay for ever. */
 async function pruneHistory({ pool, config }: UpkeepDeps, signal: AbortSignal): Promise<void> {
-  const { quarantine_days: days, run_days: runDays, run_most: most } = config.upkeep
+  const aheadMs = await databaseAheadMs(pool)
+  const aheadDays = aheadMs / DAY_MS
+  const { run_most: most } = config.upkeep
+  const runDays = config.upkeep.run_days + aheadDays
+  const days = config.upkeep.quarantine_days + aheadDays
   await pruneRuns(pool, { days: runDays, most, least: RUNS_LEFT }, signal)
   while ((await pruneBlocked(pool, runDays, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-  while ((await pruneIncidents(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await pruneIncidents(pool, PRUNED_AT_ONCE, aheadDays)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   for (const tenant of await tenantsWithTopics(pool)) {
-    while ((await inTransaction(pool, (tx) => pruneEvents(tx, tenant))) > 0) signal.throwIfAborted()
+    const maxAgeMs = MAX_AGE_MS + aheadMs
+    while ((await inTransaction(pool, (tx) => pruneEvents(tx, tenant, { maxAgeMs }))) > 0) signal.throwIfAborted()
   }
 }
 
