@@ -85,6 +85,8 @@ export class RunningProgram {
       env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
       cwd: '/',
       stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
+      // A terminal's Ctrl-C is for the runtime, which lets what is under way end; programs of others do not leave it to that.
+      detached: true,
     })
     this.#process = withLines(child)
     for (const stream of this.#process.stdio) {
@@ -107,6 +109,8 @@ export class RunningProgram {
         else this.#end.reject(roomMissing(`${why} ${this.#stderr}`))
         this.#process.stdout?.destroy()
         this.#gate.destroy()
+        // Ended in its first moments, it leaves the room's keeper behind, which goes when nobody tells it anything any more.
+        this.#control.destroy()
         resolve()
       }
       this.#process.once('error', (error) => over(error.message))
