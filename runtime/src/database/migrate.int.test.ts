@@ -40,6 +40,25 @@ describe('migrations', () => {
     assert.equal((await pool.query('select from a')).rowCount, 1)
   })
 
+  it('find what is there where the role has a schema of its name, and take as long as they take whatever it may take itself', async () => {
+    await migrate(pool, list(FIRST))
+    await pool.query('create schema authorization current_user')
+    assert.deepEqual(await migrate(pool, list(FIRST)), [])
+    const [{ limited }] = (
+      await pool.query(`select exists (select from pg_settings where name = 'transaction_timeout') as limited`)
+    ).rows as [{ limited: boolean }]
+    const { user, database: name } = database.address
+    if (limited) await pool.query(`alter role "${user}" in database "${name}" set transaction_timeout = '1h'`)
+    const shown = { id: '002', sql: "create table b as select current_setting('transaction_timeout', true) as most" }
+    const fresh = database.pool()
+    try {
+      await migrate(fresh, list(FIRST, shown))
+    } finally {
+      await pool.query(`alter role "${user}" in database "${name}" reset all`)
+    }
+    assert.deepEqual((await pool.query('select most from public.b')).rows, [{ most: limited ? '0' : null }])
+  })
+
   it('change nothing where one of them fails, and say which', async () => {
     const bad = { id: '002', sql: 'select secret_thing from nowhere' }
     await assert.rejects(

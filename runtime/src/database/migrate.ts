@@ -38,6 +38,10 @@ create table if not exists schema_migrations (
   primary key (list, id)
 )`
 
+/** Whatever is set for the role or the database; before PostgreSQL 17 there is no such limit. */
+const TAKE_TIME =
+  "select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout' and setting <> '0'"
+
 /** Null: applied by a release that did not say. */
 const SAY_WHAT_BREAKS = 'alter table schema_migrations add column if not exists breaks_older boolean'
 
@@ -68,6 +72,7 @@ export async function migrate(
       await client.query(`set local statement_timeout = '${LOCK_WAIT}'`)
       await client.query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK])
       await client.query('set local statement_timeout = 0')
+      await client.query(TAKE_TIME)
       await client.query(CREATE_JOURNAL)
       await client.query(SAY_WHAT_BREAKS)
       const newer = await newerMigrations(client, lists)

@@ -48,7 +48,7 @@ describe('a pool', { timeout: 600_000 }, () => {
           role: database.address.user,
           name: database.address.database,
           app: 'strict',
-          path: '"$user", public',
+          path: 'public',
           encoding: 'UTF8',
           timeout: '30s',
           zone: 'UTC',

@@ -97,7 +97,8 @@ export function clientConfig(address: DatabaseAddress, options: PoolOptions): pg
 const SESSION: Readonly<Record<string, string>> = {
   // The server looks every two seconds whether its client is still there, so that an abandoned statement ends.
   client_connection_check_interval: '2000',
-  search_path: '"$user", public',
+  // Not `"$user"`: a schema that is made for the role one day would hide all that is there.
+  search_path: 'public',
   lock_timeout: '0',
   // Whoever listens says nothing for hours.
   idle_session_timeout: '0',
