@@ -52,6 +52,18 @@ it('knows by how much the database’s clock may be ahead, and that it is not wh
   }
 })
 
+it('takes its own clock for nothing where it began in 1970, and was set right since', async () => {
+  const passed = performance.now.bind(performance)
+  performance.now = () => passed() - performance.timeOrigin
+  try {
+    assert.ok(Math.abs((await cautiousNowMs(pool)) - now()) < DAYS_MS / 2)
+    assert.ok((await databaseAheadMs(pool)) < DAYS_MS / 2)
+    assert.ok(setForwardMs() < 0)
+  } finally {
+    performance.now = passed
+  }
+})
+
 it('knows by how much the machine’s clock was set forward', async () => {
   const forwardMs = await atClocks(DAYS_MS, 0, async () => setForwardMs())
   assert.ok(Math.abs(forwardMs - DAYS_MS) < DAYS_MS / 2, String(forwardMs))

@@ -14,8 +14,14 @@ export async function databaseAheadMs(db: Queryable): Promise<number> {
   return Math.max(0, nowMs - Math.min(Date.now(), sinceStartMs()))
 }
 
-/** Goes on evenly, whatever is done to the clock; not while the machine sleeps. */
-const sinceStartMs = (): number => performance.timeOrigin + performance.now()
+/** No clock of this release is right before it: a machine without one of its own begins in 1970. Milliseconds since then. */
+export const EARLIEST_MS = Date.UTC(2026, 0, 1)
+
+/** Goes on evenly, whatever is done to the clock; not while the machine sleeps. Endless where it began with a clock that cannot be. */
+function sinceStartMs(): number {
+  const sinceMs = performance.timeOrigin + performance.now()
+  return sinceMs < EARLIEST_MS ? Number.POSITIVE_INFINITY : sinceMs
+}
 
 /** By how much the machine's clock went forward since the start of this process, besides the time that has passed. */
 export const setForwardMs = (): number => Date.now() - sinceStartMs()

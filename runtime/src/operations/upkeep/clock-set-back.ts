@@ -4,6 +4,7 @@
  */
 import type pg from 'pg'
 import { inTransaction } from '../../database/pools.ts'
+import { EARLIEST_MS } from '../../registry/clock.ts'
 import { AWAITED_BY_STATEMENTS, COUNTED_BY_STATEMENTS } from '../../registry/engine-statements.ts'
 import { change, maybeOne, type Transaction } from '../../registry/sql.ts'
 
@@ -68,8 +69,6 @@ export const SOONER: readonly { readonly soonestS: number | null; readonly momen
 const LEAST_BACK_S = 60
 /** A machine that begins with a clock that is behind has it set right in its first minutes: nothing was noted too late then. */
 const SETTLED_MS = 10 * 60_000
-/** Before this release a clock cannot be right, as of a machine that begins in 1970. */
-const NO_EARLIER = '2026-01-01'
 
 /**
  * What notes, each time that it is called, how far the clock has come. Where that is behind for `settledMs`, everything of
@@ -103,7 +102,7 @@ async function secondsBack(tx: Transaction): Promise<number | null> {
     tx,
     'reading the clock',
     `select extract(epoch from seen_at - clock_timestamp())::float8 as "backS" from registry_clock
-     where seen_at > clock_timestamp() + make_interval(secs => ${LEAST_BACK_S}) and clock_timestamp() > '${NO_EARLIER}'`,
+     where seen_at > clock_timestamp() + make_interval(secs => ${LEAST_BACK_S}) and clock_timestamp() > to_timestamp(${EARLIEST_MS / 1000})`,
   )
   return seen?.backS ?? null
 }
