@@ -22,7 +22,7 @@ import { RECIPE } from './changed-rows.ts'
 import { noteFormerMasks } from './former-masks.ts'
 import { hasForReader } from './inputs.ts'
 import { maskKey, twinColumns, twinSelect } from './mask-sql.ts'
-import { lakeTable } from './variants.ts'
+import { lakeTable, QUARANTINE } from './variants.ts'
 
 let registry: TestRegistry
 let pool: pg.Pool
@@ -75,8 +75,12 @@ async function deployed(): Promise<Product> {
   return product
 }
 
-/** The twin of the product in the lake; answers with its snapshot. */
-async function writtenTwin(product: Product, { mask, rows = PEOPLE, recipe }: Making): Promise<string> {
+/** The twin of the product in the lake, or the rows of it that were put aside; answers with its snapshot. */
+async function writtenTwin(
+  product: Product,
+  { mask, rows = PEOPLE, recipe }: Making,
+  asideOf?: number,
+): Promise<string> {
   const masks = masksFor(COLUMNS, new Set(), masking(mask))
   const pads = maskKey('pii.phone', Buffer.alloc(32, 7))
   const blob = (bytes: Uint8Array) =>
@@ -85,11 +89,15 @@ async function writtenTwin(product: Product, { mask, rows = PEOPLE, recipe }: Ma
     FROM (VALUES ${rows ?? WITHOUT_VALUES}) v (phone, code, bytes, salary) ${rows === null ? 'WHERE false' : ''}`
   const keys = `SELECT ${blob(pads.innerPad)}::BLOB AS inner_pad, ${blob(pads.outerPad)}::BLOB AS outer_pad`
   const columns = twinColumns(COLUMNS, masks).map(({ name, type, nullable }) => ({ name, type, nullable }))
-  const { snapshotId } = await commitStep(test, lakeTable(product.tenant, product.domain, product.name, 'masked'), {
+  const name = asideOf === undefined ? product.name : `${product.name}${QUARANTINE}`
+  const { snapshotId } = await commitStep(test, lakeTable(product.tenant, product.domain, name, 'masked'), {
     select: `WITH mask_key_0 AS (${keys}), content AS (${content}) ${twinSelect('content', COLUMNS, masks, [pads])}`,
     schema: { columns, primaryKey: [] },
     operation: 'replace',
-    summary: recipe === undefined ? {} : { [RECIPE]: recipe },
+    summary: {
+      ...(recipe === undefined ? {} : { [RECIPE]: recipe }),
+      ...(asideOf === undefined ? {} : { 'sluice.epoch': String(asideOf) }),
+    },
   })
   return snapshotId as string
 }
@@ -217,6 +225,41 @@ it('of one recipe are looked at once, and tell what others of it cannot', async 
   await start('redact')
   const phones = await Promise.all([1, 2, 3, 4].map(async (epoch) => (await notedOf(product, epoch))?.['phone']))
   assert.deepEqual(phones, ['hash', 'hash', 'redact', 'partial'])
+})
+
+it('of one recipe are not told by rows without values', async () => {
+  for (const mask of ['hash', 'partial']) {
+    const product = await madeBefore(
+      { mask, recipe: 'a' },
+      { mask, recipe: 'a', rows: mask === 'hash' ? "('a', NULL, NULL, NULL)" : WITHOUT_VALUES },
+    )
+    await start('null')
+    const { phone, code, bytes } = (await notedOf(product)) ?? {}
+    const isHash = mask === 'hash'
+    assert.deepEqual([phone, code, bytes], isHash ? ['hash', 'hash', 'hash'] : ['partial', 'null', 'null'])
+    assert.deepEqual(await doors(product, 'null'), everywhere(false), mask)
+  }
+})
+
+it('are judged by the rows that were put aside where the others have no values', async () => {
+  for (const mask of MASKS) {
+    const product = await madeBefore({ mask, rows: WITHOUT_VALUES, quarantined: 2 })
+    await writtenTwin(product, { mask }, 1)
+    for (const now of MASKS) {
+      await asBefore(product)
+      await start(now)
+      const noted = await notedOf(product)
+      for (const [name, type] of Object.entries(TYPES)) {
+        const wanted = madeOf(mask, type)
+        const isDoubtful = type === 'string' && wanted === 'null' && now !== 'null'
+        assert.equal(toldAs(noted?.[name]), isDoubtful ? undefined : toldAs(wanted), `${name}, ${mask}, ${now}`)
+      }
+    }
+  }
+  const former = await madeBefore({ mask: 'null', rows: WITHOUT_VALUES, quarantined: 2 })
+  await writtenTwin(former, { mask: 'hash' }, 7)
+  await start('null')
+  assert.deepEqual(await doors(former, 'null'), everywhere(true), 'rows of another epoch')
 })
 
 it('whose snapshot has gone are shown by no door, and what is noted of them stays', async () => {

@@ -18,9 +18,9 @@ import {
 } from '../registry/former-masks.ts'
 import type { EpochMasks } from '../registry/materializations.ts'
 import { findVersion, type ProductVersion } from '../registry/versions.ts'
-import { RECIPE } from './changed-rows.ts'
+import { newestSummary, RECIPE } from './changed-rows.ts'
 import { shownMask } from './shown-masks.ts'
-import { lakeTable } from './variants.ts'
+import { lakeTable, QUARANTINE } from './variants.ts'
 
 export interface FormerMasksDeps {
   readonly pool: pg.Pool
@@ -79,7 +79,8 @@ type Masks = Readonly<Record<string, MaskStrategy>>
 class ShownMasks {
   readonly #lake: Lake
   readonly #rules: MaskingRules
-  readonly #tables = new Map<Variant, Promise<TableState | null>>()
+  /** By name. */
+  readonly #tables = new Map<string, Promise<TableState | null>>()
   readonly #known = new Map<string, Masks>()
 
   constructor(lake: Lake, rules: MaskingRules) {
@@ -110,17 +111,26 @@ class ShownMasks {
     const scan = await this.#lake.scan(table, { snapshotId: snapshot.snapshotId })
     // No row was put aside either: there is nothing to show.
     if (scan.files.every(({ rows }) => rows === 0) && !epoch.counts['quarantined']) return this.#asToday(masked)
-    const found = this.#shownIn(scan, masked)
-    // Other rows of the recipe may tell what those of this epoch do not.
-    if (Object.keys(found).length === masked.length) this.#known.set(key, found)
+    const aside = epoch.counts['quarantined'] ? await this.#aside(epoch, variant) : null
+    const found = this.#shownIn(scan, aside, masked)
+    // Other rows of the recipe may have values, or tell what those of this epoch do not.
+    if (masked.every((column) => isToldByRows(column, found[column.name] ?? null))) this.#known.set(key, found)
     return found
   }
 
+  /** Its rows that checks put aside, made by the same masks; null where those are of another epoch by now. */
+  async #aside(epoch: EpochWithoutMasks, variant: Variant): Promise<Scan | null> {
+    const table = await this.#table({ ...epoch, name: `${epoch.name}${QUARANTINE}` }, variant)
+    const isOfEpoch = table !== null && newestSummary(table, this.#lake)?.['sluice.epoch'] === String(epoch.epoch)
+    return isOfEpoch ? this.#lake.scan(table, {}) : null
+  }
+
   #table({ tenant, domain, name }: EpochWithoutMasks, variant: Variant): Promise<TableState | null> {
-    const known = this.#tables.get(variant)
+    const ref = lakeTable(tenant, domain, name, variant)
+    const known = this.#tables.get(ref.table)
     if (known !== undefined) return known
-    const loading = this.#lake.load(lakeTable(tenant, domain, name, variant))
-    this.#tables.set(variant, loading)
+    const loading = this.#lake.load(ref)
+    this.#tables.set(ref.table, loading)
     return loading
   }
 
@@ -128,12 +138,20 @@ class ShownMasks {
     return Object.fromEntries(masked.map((column) => [column.name, strategyFor(column, this.#rules)]))
   }
 
-  #shownIn(scan: Scan, masked: readonly ClassifiedColumn[]): Masks {
+  /** What rows without values seem to be made by, those that were put aside may tell otherwise. */
+  #shownIn(scan: Scan, aside: Scan | null, masked: readonly ClassifiedColumn[]): Masks {
     const masks: Record<string, MaskStrategy> = {}
     for (const column of masked) {
-      const mask = shownMask(column, strategyFor(column, this.#rules), scan)
+      const now = strategyFor(column, this.#rules)
+      const own = shownMask(column, now, scan)
+      const mask = aside === null || isToldByRows(column, own) ? own : shownMask(column, now, aside)
       if (mask !== null) masks[column.name] = mask
     }
     return masks
   }
+}
+
+/** Whether all rows of the recipe are made by it: what has no values may have some in others. */
+function isToldByRows({ type }: ClassifiedColumn, mask: MaskStrategy | null): boolean {
+  return mask !== null && (mask !== 'null' || !carriesMasks(type))
 }
