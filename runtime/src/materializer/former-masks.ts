@@ -109,20 +109,27 @@ class ShownMasks {
     const alike = this.#known.get(key)
     if (alike !== undefined) return alike
     const scan = await this.#lake.scan(table, { snapshotId: snapshot.snapshotId })
-    // No row was put aside either: there is nothing to show.
-    if (scan.files.every(({ rows }) => rows === 0) && !epoch.counts['quarantined']) return this.#asToday(masked)
-    const aside = epoch.counts['quarantined'] ? await this.#aside(epoch, variant) : null
-    const found = this.#shownIn(scan, aside, masked)
+    const own = this.#shownIn(scan, masked)
     // Other rows of the recipe may have values, or tell what those of this epoch do not.
-    if (masked.every((column) => isToldByRows(column, found[column.name] ?? null))) this.#known.set(key, found)
-    return found
+    if (masked.every((column) => isToldByRows(column, own[column.name]))) {
+      this.#known.set(key, own)
+      return own
+    }
+    // Whatever the registry counted: an epoch that it has from the lake's own note has no counts.
+    const aside = await this.#aside(epoch, variant)
+    const isEmpty = aside === null && scan.files.every(({ rows }) => rows === 0)
+    // No row was put aside either: there is nothing to show.
+    if (isEmpty && !epoch.counts['quarantined']) return this.#asToday(masked)
+    const doubtful = masked.filter((column) => !isToldByRows(column, own[column.name]))
+    return aside === null ? own : { ...without(own, doubtful), ...this.#shownIn(aside, doubtful) }
   }
 
-  /** Its rows that checks put aside, made by the same masks; null where those are of another epoch by now. */
+  /** Its rows that checks put aside, made by the same masks; null where there are none of it, or none any more. */
   async #aside(epoch: EpochWithoutMasks, variant: Variant): Promise<Scan | null> {
     const table = await this.#table({ ...epoch, name: `${epoch.name}${QUARANTINE}` }, variant)
     const isOfEpoch = table !== null && newestSummary(table, this.#lake)?.['sluice.epoch'] === String(epoch.epoch)
-    return isOfEpoch ? this.#lake.scan(table, {}) : null
+    const scan = isOfEpoch ? await this.#lake.scan(table, {}) : null
+    return scan === null || scan.files.every(({ rows }) => rows === 0) ? null : scan
   }
 
   #table({ tenant, domain, name }: EpochWithoutMasks, variant: Variant): Promise<TableState | null> {
@@ -138,20 +145,20 @@ class ShownMasks {
     return Object.fromEntries(masked.map((column) => [column.name, strategyFor(column, this.#rules)]))
   }
 
-  /** What rows without values seem to be made by, those that were put aside may tell otherwise. */
-  #shownIn(scan: Scan, aside: Scan | null, masked: readonly ClassifiedColumn[]): Masks {
+  #shownIn(scan: Scan, masked: readonly ClassifiedColumn[]): Masks {
     const masks: Record<string, MaskStrategy> = {}
     for (const column of masked) {
-      const now = strategyFor(column, this.#rules)
-      const own = shownMask(column, now, scan)
-      const mask = aside === null || isToldByRows(column, own) ? own : shownMask(column, now, aside)
+      const mask = shownMask(column, strategyFor(column, this.#rules), scan)
       if (mask !== null) masks[column.name] = mask
     }
     return masks
   }
 }
 
-/** Whether all rows of the recipe are made by it: what has no values may have some in others. */
-function isToldByRows({ type }: ClassifiedColumn, mask: MaskStrategy | null): boolean {
-  return mask !== null && (mask !== 'null' || !carriesMasks(type))
+/** Whether all rows of the recipe are made by it, those that were put aside, too: what has no values here may have some there. */
+function isToldByRows({ type }: ClassifiedColumn, mask: MaskStrategy | undefined): boolean {
+  return mask !== undefined && (mask !== 'null' || !carriesMasks(type))
 }
+
+const without = (masks: Masks, columns: readonly ClassifiedColumn[]): Masks =>
+  Object.fromEntries(Object.entries(masks).filter(([name]) => !columns.some((column) => column.name === name)))
