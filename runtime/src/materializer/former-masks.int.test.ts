@@ -14,6 +14,7 @@ import { LAKE_MIGRATIONS } from '../lake/migrations.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import { madeMasks, missingMasks } from '../policy/made-masks.ts'
 import { type ClassifiedColumn, masksFor } from '../policy/masking.ts'
+import { noteGoneMasks } from '../registry/epoch-retention.ts'
 import { findEpoch, type Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import { startTestRegistry, type TestRegistry } from '../registry/testing.ts'
@@ -278,6 +279,38 @@ it('whose snapshot has gone are shown by no door, and what is noted of them stay
   assert.equal(kept?.['phone'], 'redact')
   await start('partial')
   assert.deepEqual(await notedOf(product), kept)
+})
+
+it('of which the lake has nothing any more keep no login from the rows of now', async () => {
+  const product = await deployed()
+  for (const epoch of [1, 2, 3]) await epochBefore(product, epoch, `gone-${epoch}`)
+  const now = await writtenTwin(product, { mask: 'redact' })
+  await epochBefore(product, 4, now)
+  await start('redact')
+  const logins = async () => (await doors(product, 'redact')).logins
+  const clean = (epochs: readonly number[] = []) =>
+    noteGoneMasks(pool, product.id, { snapshots: [now], epochs: [4, ...epochs] })
+  await pool.query('update product_fences set epoch = 4 where product_id = $1', [product.id])
+  await clean()
+  assert.equal(await logins(), false, 'readers of theirs may not have ended')
+  await pool.query(
+    "update materializations set committed_at = committed_at - interval '2 hours' where product_id = $1",
+    [product.id],
+  )
+  await clean([2])
+  assert.equal(await logins(), false, 'rows of one are put aside')
+  await clean()
+  assert.equal(await logins(), true)
+  assert.deepEqual(await notedOf(product, 1), {
+    phone: 'gone',
+    code: 'gone',
+    bytes: 'gone',
+    salary: 'null',
+    gone: 'gone',
+  })
+  const { reads, inputs, topics } = await doors(product, 'redact')
+  assert.deepEqual([reads, inputs, topics], [false, false, false], 'of themselves')
+  assert.equal((await notedOf(product, 4))?.['phone'], 'redact')
 })
 
 it('that cannot be read keep nothing from starting, and are noted when they can be', async () => {
