@@ -34,7 +34,7 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'wire/listener.ts': 'a session ends with its token',
   'wire/session/authority.ts': 'a session ends with its token',
   'registry/application-keys.ts': 'the earlier of two times of day counts',
-  'registry/clock.ts': 'the earlier of two clocks counts',
+  'registry/clock.ts': 'the earliest of three clocks counts',
 }
 
 test('what lasts a while does not go by a clock that somebody may set', () => {

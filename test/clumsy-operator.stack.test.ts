@@ -70,6 +70,27 @@ it('stops in order when it is told so while it starts, and when it is told twice
   }
 })
 
+it('makes its database to the end where a terminal tells all of it to stop, and says of what was ended that it was', async () => {
+  const first = join(folder, 'first')
+  const making = async () => {
+    const runtime = await RuntimeProcess.spawn(first, null, 0, undefined, undefined, { SLUICE_LOG__LEVEL: 'info' })
+    await until('it is being made', () => runtime.isEnded || existsSync(join(first, 'postgres/cluster.new/PG_VERSION')))
+    return runtime
+  }
+  const killed = await making()
+  const maker = killed.survivors().find((one) => one.includes('initdb')) as string
+  process.kill(Number.parseInt(maker, 10), 'SIGKILL')
+  assert.deepEqual(await killed.ended, { code: 1, signal: null }, killed.output)
+  assert.match(killed.output, /folder was ended by SIGKILL\nStart again\./)
+  await rm(join(first, 'postgres/cluster.new'), { recursive: true, force: true })
+  const told = await making()
+  process.kill(-told.pid, 'SIGINT')
+  assert.deepEqual(await told.ended, { code: 0, signal: null }, told.output)
+  assert.match(told.output, /SIGINT: it stops as soon as it has started/)
+  assert.deepEqual(await told.lastSurvivors(), [])
+  await rm(first, { recursive: true })
+})
+
 it('goes on after a hang-up that no terminal has sent', async (t) => {
   const runtime = await RuntimeProcess.spawn(data, null, 0, undefined, undefined, { SLUICE_LOG__LEVEL: 'info' })
   t.after(() => runtime.kill())

@@ -151,6 +151,21 @@ describe('a child that stays', () => {
     )
   })
 
+  it('works on where a terminal or a manager of services tells all of the runtime to stop', async () => {
+    const before = new Set(await children())
+    const answer = ask('SELECT count(*) AS n FROM range(100000000) a(i) WHERE hash(i) % 3 < 3')
+    const started = () => [...childrenOf(process.pid)].filter((pid) => !before.has(pid))
+    await until('it works', async () => {
+      const [pid] = started()
+      return pid !== undefined && (await ticksOf(pid)) > 50
+    })
+    const [pid] = started() as [number]
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(pid, signal)
+    assert.equal(await answer, '[100000000]\n')
+    // Ended by its parent alone, as for want of use.
+    assert.deepEqual(started(), [pid])
+  })
+
   it('meets one set of tables in its life, however statements of many come together', async () => {
     const tenants = ['acme', 'umbrella'] as const
     const sets = tenants.flatMap((tenant) =>

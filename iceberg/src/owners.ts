@@ -207,7 +207,7 @@ export const BUCKET_PROBLEMS = {
     code: 'lake_emptied',
     message: "the tenant's bucket is empty or gone, and the registry knows tables in it",
     remedy:
-      'Put the bucket back as it was; until then nothing is written, and stores serve what they have. If it is lost for good, delete products and connections, and make them anew.',
+      'Put the bucket back as it was, or stop a runtime whose data folder is not the one that the lake lies in: several runtimes share an object store. Until then nothing is written, and stores serve what they have. If it is lost for good, delete products and connections, and make them anew.',
   },
   foreign: {
     code: 'lake_foreign',

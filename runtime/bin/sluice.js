@@ -11,6 +11,17 @@ if (major < 22 || (major === 22 && minor < 18)) {
   )
   process.exit(2)
 }
+// Whoever reads may go, and a disk be full: what is printed is told of that where it matters, and a server goes on without.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+// Said before anything that takes time: on a slow machine it is long until the log is open.
+const isStart = process.argv[2] === 'start' && !process.argv.some((word) => word === '--help' || word === '-h')
+if (isStart) {
+  // The first process of a container is not ended by a signal that it does not take; later the server takes them.
+  for (const [signal, number] of Object.entries({ SIGINT: 2, SIGTERM: 15 })) {
+    process.on(signal, () => process.listenerCount(signal) === 1 && process.exit(128 + number))
+  }
+  console.log('Sluice is starting.')
+}
 // In a checkout the sources run, whatever an interrupted pack has left in dist; a package has none.
 const sources = {
   main: new URL('../src/command/main.ts', import.meta.url),
@@ -27,6 +38,8 @@ const kept = keepingFolder()
 if (kept !== undefined && !process.env.NODE_COMPILE_CACHE) module.enableCompileCache(kept)
 // A server makes its program one file; other commands take the file where it is there. One that cannot be loaded keeps nobody
 // from starting: the modules say what is wrong, or work.
-const file = await ownProgram(program.main, kept, process.argv[2] === 'start')
+const file = await ownProgram(program.main, kept, process.argv[2] === 'start', () =>
+  console.log('Its program is made of the sources, once after each change of them: that takes some seconds.'),
+)
 const { main } = await import(file).catch(() => import(program.main.href))
 process.exitCode = await main(process.argv.slice(2))

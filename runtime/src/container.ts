@@ -95,13 +95,17 @@ export async function assemble(
   )
   const masterKeyFile = join(config.secrets_dir, 'master-keys.json')
   // Before anything is written: by the right file the registry can still be opened as it was.
-  await checkMasterKeys(pool, masterKeyFile)
+  await lifecycle.during('the master keys', () => checkMasterKeys(pool, masterKeyFile))
   const migrating = openPool(databases.registry, {
     applicationName: 'sluice',
     maxConnections: 1,
     statementTimeoutMs: 0,
   })
-  await migrate(migrating, MIGRATIONS, { onNewer: (newer) => tellNewer(newer, logger) }).finally(() => migrating.end())
+  await lifecycle
+    .during('changes of the registry that this release brings', () =>
+      migrate(migrating, MIGRATIONS, { onNewer: (newer) => tellNewer(newer, logger) }),
+    )
+    .finally(() => migrating.end())
   const scratchDirectory = join(config.data_dir, 'scratch')
   await lifecycle.start(
     'the scratch folder',
@@ -164,7 +168,8 @@ export async function assemble(
       }),
     (opened) => opened.close(),
   )
-  if (objects.isMoved) await afterMove(pool, plugins, logger)
+  if (objects.place === 'moved') await afterMove(pool, plugins, logger)
+  if (objects.place === 'absent') tellAbsent(logger)
   await objects.keepPlace()
   const events = await lifecycle.start(
     'events',
@@ -219,7 +224,7 @@ export async function assemble(
     () => openDestinations(config, services),
     (opened) => opened.close(),
   )
-  await noteFormerMasks(formerMasks)
+  await lifecycle.during('masks of before', () => noteFormerMasks(formerMasks))
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })
@@ -282,6 +287,14 @@ async function afterMove(pool: pg.Pool, plugins: PluginSet, logger: Logger): Pro
     types.map(({ type }) => type),
   )
   logger.warn('the data folder lies elsewhere than before; what names its files is made anew', { copies })
+}
+
+/** Nothing of it is lost: copies that other runtimes have of that lake are theirs. */
+function tellAbsent(logger: Logger): void {
+  logger.warn('the data folder has no lake, and the registry knows tables of one in another folder', {
+    remedy:
+      'Start it on the data folder that has the lake. Several runtimes on one registry share an object store: name it under object_store.',
+  })
 }
 
 /** By kind and type, as plugins are found: `serving:lookup`, `connector:postgresql`. */

@@ -77,8 +77,9 @@ export interface RunningRuntime {
 /** The command `start`: runs until it is told to stop, then drains. */
 export async function runServer(config: Config): Promise<void> {
   const logger = await createLogger(config.log)
-  const told = toldToStop(config, logger)
+  const { told, started } = toldToStop(config, logger)
   const runtime = await startRuntime(config, logger)
+  started()
   console.log(welcome(runtime.url, config))
   await told
   logger.info('stopping: no new work, running commits end')
@@ -90,23 +91,28 @@ export async function runServer(config: Config): Promise<void> {
  * Heard from the beginning on, since the first process of a container is not ended by a signal that it does not take. A
  * terminal and npm tell twice, so the second time ends nothing sooner: the stop has its deadline.
  */
-function toldToStop({ stop }: Config, logger: Logger): Promise<void> {
-  return new Promise((resolve) => {
-    let times = 0
-    const hear = (signal: NodeJS.Signals) => {
-      times += 1
-      if (times > 1) logger.info(`${signal} again: it is stopping, and has ${stop.deadline_ms} ms for it in all`)
-      resolve()
-    }
-    process.on('SIGTERM', hear)
-    process.on('SIGINT', hear)
-    // A terminal that is closed takes what was started in it along. Without one it is said to servers that log to files.
-    const isInTerminal = [0, 1, 2].some((stream) => isatty(stream))
-    process.on('SIGHUP', (signal) => {
-      if (isInTerminal) hear(signal)
-      else logger.info('SIGHUP changes nothing: no file of the log is open, and the configuration is read at the start')
-    })
+function toldToStop({ stop }: Config, logger: Logger): { readonly told: Promise<void>; started(): void } {
+  const { promise: told, resolve } = Promise.withResolvers<void>()
+  let times = 0
+  let isStarted = false
+  const hear = (signal: NodeJS.Signals) => {
+    times += 1
+    if (!isStarted) logger.info(`${signal}: it stops as soon as it has started`)
+    else if (times > 1) logger.info(`${signal} again: it is stopping, and has ${stop.deadline_ms} ms for it in all`)
+    resolve()
+  }
+  process.on('SIGTERM', hear)
+  process.on('SIGINT', hear)
+  // A terminal that is closed takes what was started in it along. Without one it is said to servers that log to files.
+  const isInTerminal = [0, 1, 2].some((stream) => isatty(stream))
+  process.on('SIGHUP', (signal) => {
+    if (isInTerminal) hear(signal)
+    else logger.info('SIGHUP changes nothing: no file of the log is open, and the configuration is read at the start')
   })
+  const started = () => {
+    isStarted = true
+  }
+  return { told, started }
 }
 
 function welcome(url: string, config: Config): string {
@@ -139,7 +145,7 @@ export async function startRuntime(
     const assembled = await assemble(config, logger, lifecycle, issuers, confinement)
     const platform = assembled.container.resolve(TOKENS.platform)
     if (confinement.isConfined) checkTenants(confinement, await tenantsBeside(platform.pool, NO_SLUG))
-    await recover(platform, assembled)
+    await lifecycle.during('what a runtime before has left under way', () => recover(platform, assembled))
     const [only] = issuers
     await bindGrants(platform.pool, only !== undefined && issuers.length === 1 ? identityOf(only) : null)
     await tellNotices(platform)

@@ -2,6 +2,7 @@ import { flushCompileCache } from 'node:module'
 import { fromDriver } from '../driver-error.ts'
 import type { ChildJob, ChildRequest, ChildStatement, ToChild } from '../protocol.ts'
 import { openNative } from '../walls/shut-in.ts'
+import { leaveSignalsToParent } from '../walls/signals.ts'
 import { requireWalls } from '../walls/walls.ts'
 import { toWireError } from '../walls/wire-error.ts'
 import { openDuckDb } from './duckdb.ts'
@@ -13,6 +14,7 @@ import { tellOver } from './tell.ts'
 
 // The parent is gone; nobody wants the result, and DuckDB's threads must not keep the process.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+leaveSignalsToParent()
 
 const send = tellOver((process.channel as unknown as { readonly fd: number }).fd)
 

@@ -18,6 +18,8 @@ export interface BundleOptions {
   readonly native?: readonly NativePackage[]
   /** Packages that stay where they are installed: those that look for files beside their own. */
   readonly installed?: readonly string[]
+  /** Before it is made, which takes seconds: the folder does not have it. */
+  onMaking?(): void
 }
 
 let building: Promise<unknown> = Promise.resolve()
@@ -29,6 +31,7 @@ let building: Promise<unknown> = Promise.resolve()
 export async function bundleProgram(entry: URL, options: BundleOptions): Promise<string> {
   const kept = await keptProgram(entry, options)
   if (kept !== null) return kept
+  options.onMaking?.()
   // esbuild is ended after each, and so has one at a time.
   const file = building.then(() => build(entry, options))
   building = file.catch(() => undefined)

@@ -1,12 +1,35 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { until } from '../../../test/until.ts'
 import { Lifecycle } from './lifecycle.ts'
 
-function lifecycle() {
+function lifecycle(tellAfterMs?: number) {
   const said: string[] = []
-  const logger = { debug() {}, info() {}, warn() {}, error: (message: string) => said.push(message) }
-  return { cycle: new Lifecycle(logger), said }
+  const say = (message: string) => void said.push(message)
+  const logger = { debug() {}, info: say, warn() {}, error: say }
+  return { cycle: new Lifecycle(logger, tellAfterMs), said }
 }
+
+it('says what the start waits for while it does, and nothing of what was quick', async () => {
+  const { cycle, said } = lifecycle(5)
+  await cycle.start(
+    'the quick one',
+    () => {},
+    () => {},
+  )
+  const told = until('it is told', () => said.length > 0)
+  await cycle.start(
+    'the slow one',
+    () => told,
+    () => {},
+  )
+  await cycle.during('the last step', () => until('it is told', () => said.length > 1))
+  assert.deepEqual(said, ['starting: the slow one', 'starting: the last step'])
+  await assert.rejects(
+    cycle.during('a failure', () => Promise.reject(new Error('no'))),
+    /^Error: no$/,
+  )
+})
 
 it('stops the newest first, whatever fails', async () => {
   const { cycle, said } = lifecycle()

@@ -13,21 +13,43 @@ interface Started {
 /** What everything has to stop in even where the deadline is over: to say goodbye, not to finish. */
 const LEAST_MS = 1_000
 
+/** Nobody who starts it waits longer without a word of what for, and of what takes longer it is said from time to time. */
+const TELL_AFTER_MS = 1_000
+const TELL_AGAIN_MS = 10_000
+
 export class Lifecycle {
   readonly #started: Started[] = []
   readonly #logger: Logger
+  readonly #tellAfterMs: number
   #stopping: Promise<void> | null = null
   #untilMs = Number.POSITIVE_INFINITY
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, tellAfterMs = TELL_AFTER_MS) {
     this.#logger = logger
+    this.#tellAfterMs = tellAfterMs
   }
 
   /** Starts one thing; it is stopped after everything that was started later. */
   async start<T>(name: string, start: () => Promise<T> | T, stop: (started: T) => Promise<void> | void): Promise<T> {
-    const started = await start()
+    const started = await this.during(name, start)
     this.#started.push({ name, stop: () => stop(started) })
     return started
+  }
+
+  /** A part of the start that leaves nothing to stop. What takes long is told while it lasts. */
+  async during<T>(name: string, work: () => Promise<T> | T): Promise<T> {
+    const sinceMs = performance.now()
+    const tell = () => {
+      const seconds = Math.round((performance.now() - sinceMs) / 1000)
+      this.#logger.info(`starting: ${name}`, { seconds })
+      timer = setTimeout(tell, TELL_AGAIN_MS)
+    }
+    let timer = setTimeout(tell, this.#tellAfterMs)
+    try {
+      return await work()
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   /** What is left of the time to stop in, but for `reserveMs`; never less than nothing. */

@@ -1,6 +1,7 @@
 /** What readiness looks at. */
 import type { ServiceKind } from '@sluice/sdk'
 import { type MigrationList, newerMigrations } from '../database/migrate.ts'
+import { takesNoWrites } from '../database/pools.ts'
 import type { Probe } from '../http/readiness.ts'
 import { strangeBuckets } from '../lake/registry-catalog.ts'
 import { roomOn } from '../metrics/disk.ts'
@@ -33,12 +34,15 @@ export function probesOf(
     {
       name: 'registry',
       async check() {
-        const [outdated, newer] = await Promise.all([
+        const [outdated, newer, isReadOnly] = await Promise.all([
           outdatedProducts(platform.pool),
           newerMigrations(platform.pool, migrations),
+          takesNoWrites(platform.pool),
         ])
         return {
-          ...(outdated > 0 || newer.breaks ? { state: 'degraded' } : {}),
+          ...(outdated > 0 || newer.breaks || isReadOnly ? { state: 'degraded' } : {}),
+          // As after a failover to a standby: what is there is served, and nothing is deployed, run or kept up.
+          ...(isReadOnly ? { read_only: true } : {}),
           ...(outdated > 0 ? { outdated_products: outdated } : {}),
           // What a later release has added; where that breaks this one, it does not start here again.
           ...(newer.migrations.length > 0 ? { newer_migrations: newer.migrations.length, too_old: newer.breaks } : {}),

@@ -79,8 +79,11 @@ export interface OpenedObjectStore {
   readonly buckets: Buckets | null
   /** The engine for jobs that read the store's files. */
   engineOver(engine: Engine): Engine
-  /** The folder lies elsewhere than when `keepPlace` was called last. */
-  readonly isMoved: boolean
+  /**
+   * Of a folder. `moved`: it lies elsewhere than when `keepPlace` was called last. `absent`: nothing is in it, and the catalog
+   * knows of one that lies elsewhere, as for a runtime that shares a registry and not the folder.
+   */
+  readonly place: 'known' | 'moved' | 'absent'
   keepPlace(): Promise<void>
   close(): Promise<void>
 }
@@ -99,8 +102,11 @@ export async function openObjectStore(
   if (config.object_store.type === 'folder') {
     const store = new FolderStore(lakeFolder(config))
     await store.recover()
-    const isMoved = await store.findPlaces(addresses)
-    const own = { store, buckets: null, isMoved, keepPlace: () => store.keepPlace() }
+    const isElsewhere = await store.findPlaces(addresses)
+    const place = !isElsewhere ? 'known' : (await isEmpty(store)) ? 'absent' : 'moved'
+    // Whatever comes into an empty one has been moved there.
+    const keepPlace = place === 'absent' ? async () => {} : () => store.keepPlace()
+    const own = { store, buckets: null, place, keepPlace } as const
     return { ...own, engineOver: (engine) => engine, close: async () => {} }
   }
   const { service: buckets, close } = await openBuckets(config, services)
@@ -108,10 +114,15 @@ export async function openObjectStore(
   const store = new BucketStore({ buckets, cacheDir: lakeCacheFolder(config), maxCacheBytes })
   await store.recover()
   return {
-    ...{ store, buckets, isMoved: false, close },
+    ...({ store, buckets, place: 'known', close } as const),
     keepPlace: async () => {},
     engineOver: (engine) => withObjects(engine, store.cache),
   }
+}
+
+async function isEmpty(store: ObjectStore): Promise<boolean> {
+  for await (const _ of store.list('')) return false
+  return true
 }
 
 const KEY_BYTES = 32

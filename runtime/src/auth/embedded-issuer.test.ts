@@ -59,6 +59,9 @@ describe('the embedded issuer', () => {
     await assert.rejects(open(), { code: 'issuer_keys_broken' })
     await rm(keyFilePath(folder))
     await assert.rejects(issueToken(folder, ANN, { ttlS: 60 }), { code: 'issuer_keys_missing' })
+    // What cannot be looked at may be there.
+    const refused = issueToken(join(folder, 'x'.repeat(300)), ANN, { ttlS: 60 })
+    await assert.rejects(refused, { code: 'issuer_keys_broken', message: /cannot be read: / })
   })
 
   it('takes tokens of a new key while it runs, and of the former one until they have ended', async () => {

@@ -36,7 +36,8 @@ export function keyFilePath(dataDirectory: string): string {
  */
 export async function readKeyFile(dataDirectory: string): Promise<IssuerKeyFile> {
   const path = keyFilePath(dataDirectory)
-  const stats = await lstat(path).catch((cause: unknown) => {
+  const stats = await lstat(path).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'ENOENT') throw unreadable(path, cause)
     throw keyFileError(
       'issuer_keys_missing',
       'there are no issuer keys in the data folder',
@@ -51,8 +52,11 @@ export async function readKeyFile(dataDirectory: string): Promise<IssuerKeyFile>
       'Make the key file private (mode 0600), then rotate the keys.',
     )
   }
+  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+    throw unreadable(path, cause)
+  })
   try {
-    const parsed: unknown = JSON.parse(await readFile(path, 'utf8'))
+    const parsed: unknown = JSON.parse(text)
     if (isKeyFile(parsed)) return parsed
   } catch (cause) {
     throw broken(cause)
@@ -128,6 +132,10 @@ async function writeTemporary(dataDirectory: string, file: IssuerKeyFile): Promi
   try {
     await handle.writeFile(JSON.stringify(file, null, 2))
     await handle.sync()
+  } catch (error) {
+    // A full disk has a part of it, with keys in it that nobody would ever look for there.
+    await rm(path, { force: true })
+    throw error
   } finally {
     await handle.close()
   }
@@ -154,6 +162,12 @@ function isKeyFile(value: unknown): value is IssuerKeyFile {
     file.keys.length > 0 &&
     file.keys.every((key) => typeof key?.kid === 'string' && typeof key.privateJwk?.d === 'string')
   )
+}
+
+/** Nothing is wrong with the file, as far as anybody knows. */
+function unreadable(path: string, cause: unknown): SluiceError {
+  const remedy = 'Run this as the account that the server has, or let this one read the file.'
+  return keyFileError('issuer_keys_broken', `the issuer keys cannot be read: ${path}`, remedy, cause)
 }
 
 function broken(cause?: unknown): SluiceError {

@@ -1,6 +1,6 @@
 /** What the commands say of servers, addresses and tokens that are no good. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -48,7 +48,33 @@ async function listening(server: Server | ReturnType<typeof createTcpServer>): P
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
+/** As an account that has no right to it, whoever runs the test. */
+async function without<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const isRoot = process.geteuid?.() === 0
+  await chmod(path, isRoot ? 0o700 : 0)
+  if (isRoot) process.seteuid?.(65_534)
+  try {
+    return await work()
+  } finally {
+    if (isRoot) process.seteuid?.(0)
+    await chmod(path, 0o700)
+  }
+}
+
 describe('a client of the commands', () => {
+  it('says of what it may not look at that it may not, and not that it is not there', async () => {
+    // What it loads when it is first needed is loaded.
+    await assert.rejects(open({ url: 'http://127.0.0.1:9' }), /no token for/)
+    await openKeyFile(folder, 'http://sluice.test/oidc', 'sluice')
+    await writeFile(join(folder, 'runtime.json'), '{"url":"http://127.0.0.1:9"}')
+    const remedy = /^(Say it|Run this) as the account that the server has/
+    await without(folder, async () => {
+      await assert.rejects(open(), { message: /cannot be seen; this account may not do that there$/, remedy })
+      await assert.rejects(open({ url: 'http://127.0.0.1:9' }), { code: 'issuer_keys_broken', remedy })
+    })
+    for (const file of ['runtime.json', 'issuer-keys.json']) await rm(join(folder, file))
+  })
+
   it('refuses an address or token that is none before it sends anything', async () => {
     process.env['SLUICE_TOKEN'] = 'abc'
     for (const url of ['127.0.0.1:8080', 'localhost:8080', 'nonsense', 'ftp://x']) {

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { TokenSubject } from '../auth/embedded-issuer.ts'
 import type { Config } from '../config.ts'
 import { type Arguments, UsageError } from './arguments.ts'
+import { reasonOf } from './failures.ts'
 import { checkedAddress, otherServer, ServerAway, tokenVariable, unreachable, variable } from './server-address.ts'
 
 export interface Client {
@@ -209,12 +210,23 @@ interface Page {
 async function runningAddress(dataDirectory: string): Promise<string> {
   try {
     return (JSON.parse(await readFile(join(dataDirectory, ADDRESS_FILE), 'utf8')) as { url: string }).url
-  } catch {
+  } catch (cause) {
+    if (isRefusal(cause)) {
+      throw Object.assign(new Error(`whether a server runs on ${dataDirectory} cannot be seen; ${reasonOf(cause)}`), {
+        remedy: 'Say it as the account that the server has, or name its address with --url and set SLUICE_TOKEN.',
+      })
+    }
     throw new ServerAway(`no server runs on ${dataDirectory}`, {
       remedy:
         'Start one with "sluice start" ("npm start" in a checkout), or name another folder with --data-dir, or its address with --url.',
     })
   }
+}
+
+/** What is not there, or half written, is no server; of what may not be looked at nobody knows. */
+function isRefusal(error: unknown): boolean {
+  const { code = '' } = error as NodeJS.ErrnoException
+  return !['ENOENT', 'ENOTDIR'].includes(code) && reasonOf(error) !== undefined
 }
 
 async function ownToken(args: Arguments, folders: Folders, named: string | undefined, as?: 'admin'): Promise<string> {

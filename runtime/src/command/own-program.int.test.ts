@@ -24,6 +24,14 @@ test('the program is one file where a server has made it, and its sources else',
   assert.equal((await import(await ownProgram(entry, dir, true))).main(), 'later')
 })
 
+test('who waits is told before the program is made, and not where it is there', async () => {
+  const [dir, told] = [join(folder, 'told'), [] as string[]]
+  for (const mayMake of [false, true, true]) {
+    await ownProgram(entry, dir, mayMake, () => told.push(`may make: ${mayMake}`))
+  }
+  assert.deepEqual(told, ['may make: true'])
+})
+
 test('nothing runs from a folder that others may write to, that cannot be, or where there is none', async () => {
   const dir = join(folder, 'shared')
   await ownProgram(entry, dir, true)

@@ -70,15 +70,20 @@ const LOOKING =
 
 /**
  * The URL of the program to import: the file in the folder where that is of these very sources, else `entry`. The file is
- * made where `mayMake`, which takes a second, once for each state of the sources. Never rejected.
+ * made where `mayMake`, which takes seconds, once for each state of the sources, and is told before. Never rejected.
  */
-export async function ownProgram(entry: URL, folder: string | undefined, mayMake: boolean): Promise<string> {
+export async function ownProgram(
+  entry: URL,
+  folder: string | undefined,
+  mayMake: boolean,
+  onMaking: () => void = () => undefined,
+): Promise<string> {
   const dir = folder === undefined || isLookedInto() ? null : ownFolder(folder)
   if (dir === null) return entry.href
   const path = fileURLToPath(entry)
   // Several checkouts share the folder.
   const name = `sluice-${createHash('sha256').update(path).digest('hex').slice(0, 8)}`
-  const options: BundleOptions = { dir, name, requiring: path, installed: INSTALLED }
+  const options: BundleOptions = { dir, name, requiring: path, installed: INSTALLED, onMaking }
   const making: Promise<string | null> = mayMake ? bundleProgram(entry, options) : keptProgram(entry, options)
   // Without the file everything works, and starts later: it is no reason to end.
   const file = await making.catch(() => null)

@@ -48,3 +48,43 @@ test('a command that is told the server and the token reads no configuration', a
     await rm(folder, { recursive: true })
   }
 })
+
+test('a start says so before anything that takes time, and nothing else does', async () => {
+  const launcher = join(import.meta.dirname, '../../bin/sluice.js')
+  const begun = (...words: string[]) =>
+    run(process.execPath, [launcher, ...words]).then(
+      ({ stdout }) => stdout,
+      ({ stdout }: { stdout: string }) => stdout,
+    )
+  const nowhere = ['--config', join(tmpdir(), 'no-such-folder', 'sluice.yaml')]
+  assert.match(await begun('start', ...nowhere), /^Sluice is starting\.$/m)
+  assert.match(await begun('start', '--help'), /^sluice start\n/)
+  assert.equal(await begun('config', ...nowhere), '')
+})
+
+test('a start that has not come to the server yet ends when it is told to, also as the first process of a container', async () => {
+  const launcher = join(import.meta.dirname, '../../bin/sluice.js')
+  // Told at its first word, long before the server could take the signal.
+  const told = `data:text/javascript,
+    const write = process.stdout.write.bind(process.stdout);
+    process.stdout.write = (...given) => write(...given) && process.kill(process.pid, process.env.TEST_SIGNAL)`
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const) {
+    const env = { ...process.env, TEST_SIGNAL: signal }
+    const begun = run(process.execPath, ['--import', told, launcher, 'start', '--config', '/no-such.yaml'], { env })
+    await assert.rejects(begun, { code })
+  }
+})
+
+test('an output that takes nothing ends no start: what is wrong is said on the other', async () => {
+  const launcher = join(import.meta.dirname, '../../bin/sluice.js')
+  const command = ['-c', 'exec "$0" "$1" start --config /no-such.yaml > /dev/full', process.execPath, launcher]
+  const begun = run('/bin/sh', command)
+  await assert.rejects(begun, ({ code, stderr }: { code: number; stderr: string }) => {
+    assert.match(stderr, /^sluice: .*no-such\.yaml/)
+    assert.doesNotMatch(stderr, /ENOSPC|EPIPE|^ +at /m)
+    return code === 1
+  })
+})

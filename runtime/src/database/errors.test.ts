@@ -2,6 +2,25 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { toDatabaseError } from './errors.ts'
 
+test('a database that answers is not told as one that cannot be reached, nor with what that would need', () => {
+  for (const [state, says] of [
+    ['53100', /no disk space/],
+    ['53200', /no memory/],
+    ['53300', /no connection left/],
+    ['53400', /one of its limits/],
+    ['25006', /takes no writes/],
+    ['28000', /refused the login/],
+    ['28P01', /refused the login/],
+    ['3D000', /does not exist/],
+    ['55P03', /busy/],
+    ['57014', /too long/],
+  ] as const) {
+    const { message, remedy } = toDatabaseError(Object.assign(new Error('hush'), { code: state }), 'asking')
+    assert.match(message, says)
+    assert.doesNotMatch(`${message} ${remedy}`, /cannot be reached|Check that PostgreSQL runs/, state)
+  }
+})
+
 test('what a server cannot help is told by name, and is no fault of the runtime', () => {
   for (const [state, kind, code] of [
     ['53100', 'TRANSIENT', 'database_full'],

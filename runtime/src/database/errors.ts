@@ -95,6 +95,30 @@ const BY_STATE: readonly (readonly [prefix: string, meaning: Meaning])[] = [
   ['58', DAMAGED],
   ['XX001', DAMAGED],
   ['XX002', DAMAGED],
+  [
+    '53300',
+    {
+      ...UNREACHABLE,
+      says: 'the database has no connection left',
+      remedy: 'Raise its max_connections, or the limit of the role or the pooler in front; the call may be repeated.',
+    },
+  ],
+  [
+    '53200',
+    {
+      ...UNREACHABLE,
+      says: 'the database has no memory left',
+      remedy: 'Give its server more, or let it use less; the call may be repeated.',
+    },
+  ],
+  [
+    '53400',
+    {
+      ...UNREACHABLE,
+      says: 'the database refused more than one of its limits lets it take',
+      remedy: 'Raise the limit that its log names, as temp_file_limit; the call may be repeated.',
+    },
+  ],
   ['08', UNREACHABLE],
   ['53', UNREACHABLE],
   ['57P', UNREACHABLE],

@@ -90,9 +90,13 @@ export interface Newer {
 
 /** Of a database that `migrate` has seen: what has come to it since, lists of their own included. */
 export async function newerMigrations(db: pg.Pool | pg.PoolClient, lists: readonly MigrationList[]): Promise<Newer> {
-  const { rows } = await db.query<AppliedMigration & { readonly breaksOlder: boolean | null }>(
-    'select list, id, breaks_older as "breaksOlder" from schema_migrations order by list, position',
-  )
+  const { rows } = await db
+    .query<AppliedMigration & { readonly breaksOlder: boolean | null }>(
+      'select list, id, breaks_older as "breaksOlder" from schema_migrations order by list, position',
+    )
+    .catch((error: unknown) => {
+      throw toDatabaseError(error, 'reading which migrations it has')
+    })
   const newer = rows.filter(({ list, id }) => !lists.some((own) => own.name === list && hasMigration(own, id)))
   return {
     migrations: newer.map(({ list, id }) => ({ list, id })),

@@ -64,8 +64,12 @@ describe('a pool', { timeout: 600_000 }, () => {
 
   it('writes and reads values alike, whatever the database or the login has set', async () => {
     const odd = {
-      ...{ array_nulls: 'off', extra_float_digits: '-15', bytea_output: 'escape', standard_conforming_strings: 'off' },
-      ...{ DateStyle: "'German'", TimeZone: "'Asia/Kolkata'" },
+      array_nulls: 'off',
+      extra_float_digits: '-15',
+      bytea_output: 'escape',
+      standard_conforming_strings: 'off',
+      DateStyle: "'German'",
+      TimeZone: "'Asia/Kolkata'",
     }
     const own = await postgres.createDatabase()
     const plain = own.pool({ maxConnections: 1 })
@@ -84,6 +88,54 @@ describe('a pool', { timeout: 600_000 }, () => {
     const told = { texts: [null, 'NULL', 'null'], none: true, sum: 0.1 + 0.2, bytes: '\\x00ff', length: 2 }
     assert.deepEqual(rows, [{ ...told, at: '2026-01-31 12:00:00+00' }])
     await own.drop()
+  })
+
+  it('takes nothing from what is set for its role and its database', async () => {
+    const odd = {
+      search_path: 'nowhere',
+      statement_timeout: '1',
+      lock_timeout: '1',
+      idle_session_timeout: '1',
+      idle_in_transaction_session_timeout: '1',
+      client_connection_check_interval: '0',
+      default_transaction_isolation: 'serializable',
+      standard_conforming_strings: 'off',
+      row_security: 'off',
+      TimeZone: 'Asia/Tokyo',
+      DateStyle: 'German, DMY',
+      IntervalStyle: 'iso_8601',
+      bytea_output: 'escape',
+      extra_float_digits: '-10',
+    }
+    const own = openPool(database.address, { ...PATIENT, applicationName: 'own' })
+    const shown = async () =>
+      (await own.query('select name, setting from pg_settings where name = any($1) order by 1', [Object.keys(odd)]))
+        .rows
+    const { user, database: name } = database.address
+    try {
+      const before = await shown()
+      assert.equal(before.length, Object.keys(odd).length)
+      for (const target of [`role "${user}" in database "${name}"`, `database "${name}"`]) {
+        for (const [key, value] of Object.entries(odd)) await pool.query(`alter ${target} set ${key} = '${value}'`)
+        try {
+          const { pid } = (await own.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0] as {
+            pid: number
+          }
+          await pool.query('select pg_terminate_backend($1, 10000)', [pid])
+          await until('a new connection is there', async () => {
+            const { rows } = await own
+              .query<{ pid: number }>('select pg_backend_pid() as pid')
+              .catch(() => ({ rows: [] }))
+            return rows[0] !== undefined && rows[0].pid !== pid
+          })
+          assert.deepEqual(await shown(), before, target)
+        } finally {
+          await pool.query(`alter ${target} reset all`)
+        }
+      }
+    } finally {
+      await own.end()
+    }
   })
 
   it('gives up waiting for a connection with a TRANSIENT error', async () => {

@@ -85,15 +85,38 @@ export function clientConfig(address: DatabaseAddress, options: PoolOptions): pg
     statement_timeout: statementTimeoutMs,
     // 0 would be taken for none given; so is what is left out.
     ...(answerTimeoutMs === 0 ? {} : { query_timeout: answerTimeoutMs }),
-    // The server looks every two seconds whether its client is still there, so that an abandoned statement ends.
-    options:
-      `-c idle_in_transaction_session_timeout=${idleInTransactionMs} -c client_connection_check_interval=2000` +
-      ' -c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex -c extra_float_digits=1' +
-      // Without it a null in a list that is sent is the text NULL.
-      ' -c array_nulls=on -c standard_conforming_strings=on',
+    options: optionsOf({ ...SESSION, idle_in_transaction_session_timeout: String(idleInTransactionMs) }),
   }
   return config as pg.ClientConfig
 }
+
+/**
+ * What an operator may have set for a role or a database that others use, too: statements would find other tables, end too soon,
+ * or show values in another form. What a whole server must not do, as writing, stays as it says.
+ */
+const SESSION: Readonly<Record<string, string>> = {
+  // The server looks every two seconds whether its client is still there, so that an abandoned statement ends.
+  client_connection_check_interval: '2000',
+  search_path: '"$user", public',
+  lock_timeout: '0',
+  // Whoever listens says nothing for hours.
+  idle_session_timeout: '0',
+  default_transaction_isolation: 'read committed',
+  standard_conforming_strings: 'on',
+  row_security: 'on',
+  // Without it a null in a list that is sent is the text NULL.
+  array_nulls: 'on',
+  TimeZone: 'UTC',
+  DateStyle: 'ISO, MDY',
+  IntervalStyle: 'postgres',
+  bytea_output: 'hex',
+  extra_float_digits: '1',
+}
+
+const optionsOf = (settings: Readonly<Record<string, string>>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
+    .join(' ')
 
 function tlsConfig(tls: TlsMode): false | { rejectUnauthorized: boolean } {
   if (tls === 'disable') return false
@@ -157,6 +180,18 @@ async function runOnce<T>(
     throw error
   } finally {
     client.release(broken)
+  }
+}
+
+/** Whether the database is a standby, or set to read only. */
+export async function takesNoWrites(db: Queryable): Promise<boolean> {
+  try {
+    const { rows } = await (db as pg.Pool).query<{ setting: string }>(
+      "select current_setting('transaction_read_only') as setting",
+    )
+    return rows[0]?.setting === 'on'
+  } catch (error) {
+    throw toDatabaseError(error, 'asking whether it takes writes')
   }
 }
 

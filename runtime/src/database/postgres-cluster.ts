@@ -107,6 +107,8 @@ function run(program: string, args: readonly string[], options: ClusterOptions, 
     cwd: '/',
     env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' },
     stdio: ['pipe', 'ignore', 'pipe'],
+    // What a terminal sends to all that it started ends the runtime in order, and not this in the middle.
+    detached: true,
     ...(options.signal ? { signal: options.signal } : {}),
   })
   let said = ''
@@ -116,7 +118,9 @@ function run(program: string, args: readonly string[], options: ClusterOptions, 
     said = (said + text).slice(-4000)
   })
   child.stdin?.on('error', () => undefined).end(input)
-  child.on('close', (code) => (code === 0 ? resolve() : reject(initialisationFailed(said))))
+  child.on('close', (code, ended) =>
+    code === 0 ? resolve() : reject(ended ? endedBy(ended) : initialisationFailed(said)),
+  )
   return promise
 }
 
@@ -133,6 +137,14 @@ function initialisationFailed(said: string): SluiceError {
     code: 'postgres_init_failed',
     remedy: 'Check the free disk space and the permissions of the data folder.',
     cause: new Error(said),
+  })
+}
+
+/** Nothing is wrong with the folder: what was begun there is made anew. */
+function endedBy(signal: NodeJS.Signals): SluiceError {
+  return new SluiceError('CONFIG', `the making of the embedded PostgreSQL's data folder was ended by ${signal}`, {
+    code: 'postgres_init_failed',
+    remedy: 'Start again. Where nobody ended it, the machine had no memory left for it.',
   })
 }
 

@@ -271,7 +271,7 @@ export const PLATFORM_CODES = {
     status: 409,
     title: 'Lake emptied',
     remedy:
-      'Put the bucket back as it was; until then nothing is written, and stores serve what they have. If it is lost for good, delete products and connections, and make them anew.',
+      'Put the bucket back as it was, or stop a runtime whose data folder is not the one that the lake lies in: several runtimes share an object store. Until then nothing is written, and stores serve what they have. If it is lost for good, delete products and connections, and make them anew.',
   },
   lake_foreign: {
     status: 409,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
+import { childrenOf } from '@sluice/engine/process-table'
 import type { ConnectorHost, ConnectorPlugin } from '@sluice/sdk'
 import { createNetworkPolicy } from './network.ts'
 import { SourceReaders } from './source-readers.ts'
@@ -99,4 +100,18 @@ it('a process has the connector that it is asked for, at most one that was likel
   assert.match(await loadedFor('two'), /^(one )?two env:$/)
   assert.match(await loadedFor('two'), /^(one )?two env:$/)
   assert.match(await loadedFor('one'), /^(two )?one env:$/)
+})
+
+it('answers on where a terminal or a manager of services tells all of the runtime to stop', async () => {
+  const connector = await (plugins.get('one') as ConnectorPlugin).open({}, hostOf())
+  const check = async () => (await connector.check(AbortSignal.timeout(LONG_MS))).ok
+  try {
+    assert.equal(await check(), true)
+    for (const pid of childrenOf(process.pid)) {
+      for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(pid, signal)
+    }
+    assert.equal(await check(), true)
+  } finally {
+    await connector.close()
+  }
 })

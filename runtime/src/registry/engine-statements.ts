@@ -1,6 +1,9 @@
 /** Statements in engines outside, as all runtimes on the registry share the looking at them. */
 import { change, many, type Queryable } from './sql.ts'
 
+/** Moments that turns and statements wait for, or are counted from: tables with their columns. */
+export const AWAITED_BY_STATEMENTS = { trino_statements: ['charged_at'], trino_watch: ['next_at'] } as const
+
 /** Whether it is this process's turn: one process has it, and `everyMs` later the next may take it. */
 export async function takeWatch(db: Queryable, everyMs: number): Promise<boolean> {
   const taken = await change(

@@ -9,12 +9,14 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   unlinkSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import { KEY_BYTES } from './sealing.ts'
 
@@ -60,6 +62,7 @@ export class MasterKeys {
     const keys = Object.fromEntries(kept.map((id) => [id, this.key(id).toString('base64')]))
     try {
       renameSync(writeBeside(this.#path, { current: fresh.current, keys: { ...keys, ...fresh.keys } }), this.#path)
+      forgetStaged(this.#path)
       syncFolder(dirname(this.#path))
     } catch (cause) {
       throw unwritable(cause)
@@ -128,7 +131,7 @@ function createKeyFile(path: string): KeyFile {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
-    unlinkSync(staging)
+    rmSync(staging, { force: true })
   }
   return readKeyFile(path) as KeyFile
 }
@@ -137,10 +140,27 @@ function createKeyFile(path: string): KeyFile {
 function writeBeside(path: string, file: KeyFile): string {
   const staging = `${path}.${randomBytes(6).toString('hex')}`
   const fd = openSync(staging, 'wx', 0o600)
-  writeSync(fd, `${JSON.stringify(file, null, 2)}\n`)
-  fsyncSync(fd)
-  closeSync(fd)
+  try {
+    // Not `writeSync`, which a full disk or a limit lets end well after a part: that part would take the place of all keys.
+    writeFileSync(fd, `${JSON.stringify(file, null, 2)}\n`)
+    fsyncSync(fd)
+  } catch (error) {
+    unlinkSync(staging)
+    throw error
+  } finally {
+    closeSync(fd)
+  }
   return staging
+}
+
+const STAGED = /^\.[0-9a-f]{12}$/
+
+/** Copies of a process that was killed before its file had the name: keys that are dropped later would stay in them. */
+function forgetStaged(path: string): void {
+  const [folder, name] = [dirname(path), basename(path)]
+  for (const file of readdirSync(folder)) {
+    if (file.startsWith(name) && STAGED.test(file.slice(name.length))) rmSync(join(folder, file), { force: true })
+  }
 }
 
 /** A name is only there after a power failure once its folder was written out: keys must be, before anything lies under them. */

@@ -56,6 +56,7 @@ import { deletions } from './migrations/102-deletions.ts'
 import { inputsOfVersions } from './migrations/103-inputs-of-versions.ts'
 import { formerProducts } from './migrations/104-former-products.ts'
 import { masksOfEpochs } from './migrations/105-masks-of-epochs.ts'
+import { clock } from './migrations/108-clock.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -121,5 +122,6 @@ export const registryMigrations: MigrationList = {
     inputsOfVersions,
     formerProducts,
     masksOfEpochs,
+    clock,
   ],
 }

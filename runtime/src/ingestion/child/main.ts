@@ -3,6 +3,7 @@ import { getCACertificates } from 'node:tls'
 import { DescriptorLine } from '@sluice/engine/descriptors'
 import { leaveRing } from '@sluice/engine/event-loop'
 import { openNative } from '@sluice/engine/shut-in'
+import { leaveSignalsToParent } from '@sluice/engine/signals'
 import { CHANNEL_FD, FrameReader, type ToSourceChild } from '../source-protocol.ts'
 import { ConnectorModules } from './connector-modules.ts'
 import { ParentLine } from './parent-line.ts'
@@ -14,6 +15,7 @@ import { lendSockets } from './sockets.ts'
 /** Not by leaving in order, for which Node asks the kernel for what the walls refuse. */
 const end = () => process.kill(process.pid, 'SIGKILL')
 
+leaveSignalsToParent()
 process.umask(0o077)
 const native = openNative()
 const hasLeftRing = native === null || (await leaveRing(native.libc))

@@ -9,8 +9,10 @@ import type { JobKind, JobSource } from '../../jobs/worker.ts'
 import { reviewStores } from '../../materializer/store-review.ts'
 import { StoreProbes } from '../../plugins/store-probes.ts'
 import { pruneAgentBudgets } from '../../registry/agent-budgets.ts'
+import { setForwardMs } from '../../registry/clock.ts'
 import { pruneIdempotencyKeys } from '../../registry/idempotency.ts'
 import { pruneIncidents } from '../../registry/incidents.ts'
+import { Outage } from '../../registry/outage.ts'
 import type { PagePosition } from '../../registry/paging.ts'
 import { prunePushKeys } from '../../registry/push-spool.ts'
 import { pruneQuarantine } from '../../registry/quarantine.ts'
@@ -21,6 +23,7 @@ import { reviewRegistry } from '../products/outdated-registry.ts'
 import { reviewBucket, unknownBuckets } from '../tenants/tenant-bucket.ts'
 import { undoAbandoned } from '../tenants/tenants.ts'
 import { CAPTURES_JOB, captureWatch } from './capture-watch.ts'
+import { followClock } from './clock-set-back.ts'
 import type { UpkeepDeps } from './deps.ts'
 import { FRESHNESS_JOB, freshnessWatch } from './freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './lake-upkeep.ts'
@@ -82,9 +85,35 @@ export function housekeeping(platform: UpkeepDeps, limits: EngineLimits): Housek
       captureWatch(platform),
       notifications(telling),
     ],
-    sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
+    sources: [
+      clockWatch(platform),
+      { everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) },
+    ],
   }
 }
+
+/** Not a job: those of a clock that was set back would wait for it. */
+function clockWatch({ pool, logger }: UpkeepDeps): JobSource {
+  const forward = new Outage()
+  return {
+    everyMs: POLL_MS,
+    async enlist() {
+      const aheadMs = setForwardMs()
+      const seconds = Math.round(aheadMs / 1000)
+      if (aheadMs > FORWARD_MS) forward.tell(() => logger.warn(SET_FORWARD, { seconds, remedy: IF_RIGHT }))
+      else forward.over()
+      const backS = await followClock(pool)
+      if (backS !== null) logger.warn(SET_BACK, { seconds: Math.round(backS) })
+    },
+  }
+}
+
+const FORWARD_MS = 60 * MINUTE_MS
+const SET_FORWARD =
+  'the clock of this machine was set forward, or the machine slept: nothing is removed by age as if that time had passed'
+const IF_RIGHT =
+  'Set the clock right. Where it is right now, restart the runtime: it believes the clock that it starts with.'
+const SET_BACK = 'the database’s clock was set back: what waits for it comes sooner by as much'
 
 /** Turns begin so long after each other, whether they end well or not: what fails is seen to in the next one. */
 function inTurns(task: string, everyMs: number, work: (tenant: string, signal: AbortSignal) => Promise<void>): JobKind {
@@ -155,16 +184,22 @@ async function seeTo(
   }
 }
 
-async function prune({ pool, config }: UpkeepDeps, signal: AbortSignal): Promise<void> {
+async function prune(deps: UpkeepDeps, signal: AbortSignal): Promise<void> {
+  const { pool } = deps
+  while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await inTransaction(pool, (tx) => prunePushKeys(tx, PRUNED_AT_ONCE))) > 0) signal.throwIfAborted()
+  while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await pruneAgentBudgets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  // By the database's clock, which on the same machine was set forward with it: as with snapshots, nothing goes that cannot come back.
+  if (setForwardMs() <= FORWARD_MS) await pruneHistory(deps, signal)
+}
+
+async function pruneHistory({ pool, config }: UpkeepDeps, signal: AbortSignal): Promise<void> {
   const { quarantine_days: days, run_days: runDays, run_most: most } = config.upkeep
   await pruneRuns(pool, { days: runDays, most, least: RUNS_LEFT }, signal)
   while ((await pruneBlocked(pool, runDays, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneIncidents(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-  while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-  while ((await inTransaction(pool, (tx) => prunePushKeys(tx, PRUNED_AT_ONCE))) > 0) signal.throwIfAborted()
-  while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-  while ((await pruneAgentBudgets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   for (const tenant of await tenantsWithTopics(pool)) {
     while ((await inTransaction(pool, (tx) => pruneEvents(tx, tenant))) > 0) signal.throwIfAborted()
   }
