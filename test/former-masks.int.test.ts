@@ -18,7 +18,7 @@ import { until } from './until.ts'
 
 const VALUE = 'somebody@people.test'
 
-/** By the mask of its column when the rows were made, and from this release's first start on. */
+/** By column of the same name, the mask when the rows were made, and from this release's first start on. */
 const MASKS = {
   tightened: { made: 'partial', now: 'redact' },
   unlinked: { made: 'hash', now: 'null' },
@@ -33,13 +33,24 @@ type Name = keyof typeof MASKS
 const NAMES = Object.keys(MASKS) as Name[]
 /** What masks leave to be seen in rows that were made by them. */
 const SHOWN = /test\b|[0-9a-f]{32}/
-const isStricter = (name: Name) => name === 'tightened' || name === 'unlinked'
 
-/** A product whose rows lie in the lake as a rollback has brought them back: nothing there says how they were made. */
-const ROLLED_BACK: readonly Name[] = ['tightened', 'redact']
-const rolledBack = (name: Name) => `${name}_back`
-const products = [...NAMES, ...ROLLED_BACK.map(rolledBack)]
-const maskOf = (product: string) => product.replace('_back', '') as Name
+const isStricter = (name: Name) => name === 'tightened' || name === 'unlinked'
+const STAYING = NAMES.filter((name) => !isStricter(name))
+/** By product, its masked columns. */
+const COLUMNS: Readonly<Record<string, readonly Name[]>> = {
+  tightened: ['tightened'],
+  unlinked: ['unlinked'],
+  staying: STAYING,
+  tightened_back: ['tightened'],
+  staying_back: ['redact'],
+}
+const PRODUCTS = Object.keys(COLUMNS)
+const columnsOf = (product: string) => COLUMNS[product] ?? []
+/** Their rows lie in the lake as a rollback has brought them back: nothing there says how they were made. */
+const ROLLED_BACK = PRODUCTS.filter((product) => product.endsWith('_back'))
+const isRefused = (product: string) => columnsOf(product).some(isStricter)
+/** Whether a column has a mask by now that shows something. */
+const showsSome = (product: string) => columnsOf(product).some((name) => ['partial', 'hash'].includes(MASKS[name].now))
 
 let folder: string
 let data: string
@@ -64,14 +75,14 @@ before(async () => {
   await start('made')
   await makeTenant(admin)
   await connectSource(developer, source.tcpAddress)
-  for (const product of products) await deploy(product, '1.0.0')
+  for (const product of PRODUCTS) await deploy(product, '1.0.0')
   const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
   assert.equal((await developer.untilEnded(id)).state, 'succeeded')
   for (const name of ROLLED_BACK) {
-    await deploy(rolledBack(name), '2.0.0')
-    await ok(developer.post(`/api/v1/products/${rolledBack(name)}/rollback`, { version: '1.0.0' }))
+    await deploy(name, '2.0.0')
+    await ok(developer.post(`/api/v1/products/${name}/rollback`, { version: '1.0.0' }))
     await until(`${name} is rolled back`, async () => {
-      const { body } = await developer.get(`/api/v1/products/${rolledBack(name)}`)
+      const { body } = await developer.get(`/api/v1/products/${name}`)
       return body.current_version === '1.0.0' && body.paused !== null
     })
   }
@@ -98,7 +109,7 @@ async function start(when: 'made' | 'now'): Promise<void> {
 }
 
 /** Rows of the registry as a release before leaves them. */
-const asBefore = (names: readonly string[] = products) =>
+const asBefore = (names: readonly string[] = PRODUCTS) =>
   withDatabase(data, 'sluice_registry', (registry) =>
     registry.query(
       'update materializations m set masks = null from products p where p.id = m.product_id and p.name = any($1)',
@@ -118,9 +129,8 @@ async function deploy(name: string, version: string): Promise<void> {
     const product = { name, namespace: 'crm', archetype: 'source_aligned', description: version }
     await ok(developer.post('/api/v1/products', product))
   }
-  const masked = maskOf(name)
-  const own = `  - { name: to_${masked}, type: string, classification: pii.${masked} }\n`
-  const columns = `  - { name: id, type: integer, role: identity, nullable: false }\n${own}`
+  const own = columnsOf(name).map((one) => `  - { name: to_${one}, type: string, classification: pii.${one} }\n`)
+  const columns = `  - { name: id, type: integer, role: identity, nullable: false }\n${own.join('')}`
   const files = manifests('public.people', { columns, endpoints: '  - type: lookup\n' })
   const product = files.product.replace('people', name)
   const told = `${product}description: ${JSON.stringify(version)}\nclassification: internal\n`
@@ -142,23 +152,29 @@ async function told(name: string): Promise<Readonly<Record<string, number>>> {
   for (const [door, ask] of Object.entries(DOORS)) {
     const { status, body } = await ask(name)
     statuses[door] = status
-    if (status === 200 && MASKS[maskOf(name)].now !== 'partial' && MASKS[maskOf(name)].now !== 'hash') {
-      const rows = JSON.stringify(body.rows ?? body.data ?? null)
-      assert.doesNotMatch(rows, SHOWN, `${name}, ${door}`)
-    }
+    const rows = JSON.stringify(body.rows ?? body.data ?? null)
+    if (status === 200 && !showsSome(name)) assert.doesNotMatch(rows, SHOWN, `${name}, ${door}`)
+    assert.ok(!rows.includes(VALUE), `${name}, ${door}`)
     if (status !== 200) assert.match(JSON.stringify(body), /mask_?pending|not_masked/i, `${name}, ${door}`)
   }
   return statuses
 }
 
+const madeOf = (product: string) =>
+  Object.fromEntries(columnsOf(product).map((name) => [`to_${name}`, MASKS[name].made]))
+
 const everywhere = (status: number) => Object.fromEntries(Object.keys(DOORS).map((door) => [door, status]))
 
 describe('rows of a release that did not note their masks', () => {
-  for (const product of products) {
-    it(`${product}: are ${isStricter(maskOf(product)) ? 'refused' : 'shown'} at every door`, async () => {
-      assert.deepEqual(await told(product), everywhere(isStricter(maskOf(product)) ? 409 : 200))
+  for (const product of PRODUCTS) {
+    it(`${product}: are ${isRefused(product) ? 'refused' : 'shown'} at every door`, async () => {
+      assert.deepEqual(await told(product), everywhere(isRefused(product) ? 409 : 200))
     })
   }
+
+  it('have the masks noted that they were made with', async () => {
+    for (const product of PRODUCTS) assert.deepEqual((await notedOf(product))[0]?.masked, madeOf(product), product)
+  })
 
   it('are shown again once they have been made anew, and those of before are not', async () => {
     const { id } = await ok(developer.post('/api/v1/products/tightened/materialize'))
@@ -175,26 +191,29 @@ describe('rows of a release that did not note their masks', () => {
   })
 
   it('that one writes beside this release are looked up when they are read', async () => {
-    await asBefore(['redact', 'partial'])
+    await asBefore(['staying'])
+    // A read of what is kept for some seconds does not look, and the past is refused until one has.
     await until('they are noted', async () => {
-      for (const name of ['redact', 'partial']) assert.deepEqual(await told(name), everywhere(200))
-      return (await Promise.all(['redact', 'partial'].map(notedOf))).flat().every((masks) => masks !== null)
+      await told('staying')
+      return (await notedOf('staying')).every((masks) => masks !== null)
     })
-    assert.deepEqual((await notedOf('partial'))[0]?.masked, { to_partial: 'partial' })
+    assert.deepEqual(await told('staying'), everywhere(200))
+    assert.deepEqual((await notedOf('staying'))[0]?.masked, madeOf('staying'))
   })
 
   it('whose masks cannot be told are refused at every door until they have been made anew', async () => {
     await withDatabase(data, 'sluice_registry', (registry) =>
       registry.query(
         `update materializations m set masks = '{"clear": {}, "masked": {}}' from products p
-         where p.id = m.product_id and p.name = 'omit'`,
+         where p.id = m.product_id and p.name = 'staying'`,
       ),
     )
-    await until('what was kept of it is forgotten', async () => (await told('omit'))['lookup'] === 409)
-    assert.deepEqual(await told('omit'), everywhere(409))
+    await until('what was kept of it is forgotten', async () => (await told('staying'))['lookup'] === 409)
+    assert.deepEqual(await told('staying'), everywhere(409))
     const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
     assert.equal((await developer.untilEnded(id)).state, 'succeeded')
-    await until('it is shown', async () => (await told('omit'))['lookup'] === 200)
-    assert.deepEqual((await notedOf('omit')).at(-1)?.masked, { to_omit: 'omit' })
+    await until('it is shown', async () => (await told('staying'))['lookup'] === 200)
+    const now = Object.fromEntries(STAYING.map((name) => [`to_${name}`, MASKS[name].now]))
+    assert.deepEqual((await notedOf('staying')).at(-1)?.masked, now)
   })
 })

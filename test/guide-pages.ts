@@ -22,6 +22,9 @@ export function guidePages(): readonly Page[] {
     .map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }))
 }
 
+/** Of what begins there: 1 is the first. */
+export const lineAt = (text: string, index: number): number => text.slice(0, index).split('\n').length
+
 export interface Block {
   /** Empty where none is named. */
   readonly language: string
@@ -34,12 +37,11 @@ export interface Block {
 
 export function blocksOf(text: string): readonly Block[] {
   return Array.from(text.matchAll(/^```([a-z]*)\n([^]*?)^```$/gm), (found) => {
-    const before = text.slice(0, found.index)
     return {
       language: found[1] as string,
       text: found[2] as string,
-      file: /`([\w.-]+)`:\n\n$/.exec(before)?.[1] ?? null,
-      line: before.split('\n').length + 1,
+      file: /`([\w.-]+)`:\n\n$/.exec(text.slice(0, found.index))?.[1] ?? null,
+      line: lineAt(text, found.index) + 1,
     }
   })
 }
@@ -56,20 +58,22 @@ export interface Typed {
   readonly isMention: boolean
 }
 
+/** It goes on behind a line that ends with a backslash. */
+const COMMAND_LINE = /(?:\\\n|[^\n])+/g
+
 /** Every `sluice …` of a page: in its blocks as a shell would take it, and in its sentences. */
 export function commandsOf(text: string): readonly Typed[] {
-  const typed = blocksOf(text).flatMap((block) => {
-    const joined = block.text.replaceAll(/\\\n */g, (cut) => ` ${'\v'.repeat(cut.split('\n').length - 1)}`)
-    return joined
-      .split('\n')
-      .flatMap((line, index) =>
-        (block.language === 'sh' || block.language === 'bash' || /^(\$ |npx )/.test(line) ? inShell(line) : []).map(
-          (argv) => ({ line: block.line + index, argv, isMention: false }),
-        ),
-      )
-  })
-  const mentioned = [...proseOf(text).matchAll(/`(?:npx )?sluice ([^`]+)`/g)].map((found) => ({
-    line: text.slice(0, found.index).split('\n').length,
+  const typed = blocksOf(text).flatMap((block) =>
+    Array.from(block.text.matchAll(COMMAND_LINE)).flatMap(({ 0: written, index }) => {
+      const isShell = ['sh', 'bash'].includes(block.language) || /^(\$ |npx )/.test(written)
+      const line = block.line + lineAt(block.text, index) - 1
+      const found = isShell ? inShell(written.replaceAll(/\\\n */g, ' ')) : []
+      return found.map((argv) => ({ line, argv, isMention: false }))
+    }),
+  )
+  const prose = proseOf(text)
+  const mentioned = Array.from(prose.matchAll(/`(?:npx )?sluice ([^`]+)`/g), (found) => ({
+    line: lineAt(prose, found.index),
     argv: wordsOf(found[1] as string)[0] ?? [],
     isMention: true,
   }))
@@ -111,7 +115,7 @@ export function addressesOf(text: string): readonly Address[] {
     /`(GET|POST|PUT|PATCH|DELETE) (\/[^`\s?]*)|\$(?:SLUICE_)?URL(\/[^\s"'?`]*)|`(\/api\/v1\/[^`\s?]*)/g,
   )
   return Array.from(found, (one) => ({
-    line: text.slice(0, one.index).split('\n').length,
+    line: lineAt(text, one.index),
     method: one[1] ?? null,
     path: (one[2] ?? one[3] ?? one[4] ?? '').replace(/[.…]+$/, ''),
   }))

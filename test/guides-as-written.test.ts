@@ -19,7 +19,7 @@ import { exampleFiles } from '../runtime/src/manifest/examples.ts'
 import { FILE_SCHEMAS } from '../runtime/src/manifest/parse-manifests.ts'
 import { type Json, MANIFEST_NAMES, type ManifestName } from '../runtime/src/manifest/problem.ts'
 import { findPlugin, loadPlugin } from '../runtime/src/plugins/loader.ts'
-import { type Block, blocksOf, commandsOf, guidePages, type Page, proseOf, ROOT } from './guide-pages.ts'
+import { type Block, blocksOf, commandsOf, guidePages, lineAt, type Page, proseOf, ROOT } from './guide-pages.ts'
 
 const PAGES = guidePages()
 const folder = mkdtempSync(join(tmpdir(), 'sluice-guides-'))
@@ -218,7 +218,7 @@ test('what is said of an error is so: its code, and the status that comes with i
     ({ text }) =>
       [...text.matchAll(/\b([45]\d\d),? `([a-z]+(?:_[a-z]+)+)`|`?\b([a-z]+(?:_[a-z]+)+)`?, ([45]\d\d)\b/g)].map(
         (found) => ({
-          line: text.slice(0, found.index).split('\n').length,
+          line: lineAt(text, found.index),
           code: (found[2] ?? found[3]) as string,
           status: Number(found[1] ?? found[4]),
         }),
@@ -247,7 +247,7 @@ test('every link leads to a file that is there, and to a heading that it has', a
     ({ path, text }) => {
       const prose = proseOf(text).replaceAll(/`[^`\n]*`/g, '')
       return [...prose.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)].map((found) => ({
-        line: prose.slice(0, found.index).split('\n').length,
+        line: lineAt(prose, found.index),
         from: path,
         to: found[1] as string,
       }))

@@ -62,6 +62,7 @@ const HELD: Readonly<Record<string, (value: string) => string>> = {
   row: (value) => `ROW(${value}, 'x')`,
   map: (value) => `MAP {'k': ${value}, 'n': NULL}`,
   array: (value) => `array_value(${value}, NULL)`,
+  records: (value) => Array.from({ length: 12 }).reduce<string>((inner) => `{'r': ${inner}}`, value),
   deep: (value) => `[{'m': MAP {'k': [${value}]}}, NULL]`,
 }
 

@@ -47,7 +47,7 @@ function partsOf(type: DuckDBType): readonly DuckDBType[] {
 
 /**
  * SQL for the value as it is to be written. Whole numbers of more than 38 digits are an error of the statement. Throws INVALID_DATA
- * `sql_unsupported` for what is nested too deeply.
+ * `sql_unsupported` for more than `MAX_LISTS` lists or maps in each other.
  */
 export function parquetValue(type: DuckDBType, sql: string, depth = 0): string {
   if (!isLossy(type)) return sql
@@ -81,7 +81,7 @@ function each(item: DuckDBType, sql: string, depth: number): string {
 }
 
 function struct({ entryNames, entryTypes }: DuckDBStructType, sql: string, depth: number): string {
-  const values = entryTypes.map((type, at) => parquetValue(type, `struct_extract_at(${sql}, ${at + 1})`, depth + 1))
+  const values = entryTypes.map((type, at) => parquetValue(type, `struct_extract_at(${sql}, ${at + 1})`, depth))
   // Of ROW, whose members have no names.
   if (entryNames.some((name) => name === '')) return `row(${values.join(', ')})`
   return `struct_pack(${values.map((value, at) => `${quoteName(entryNames[at] ?? '')} := ${value}`).join(', ')})`

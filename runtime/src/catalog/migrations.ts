@@ -163,5 +163,17 @@ language sql stable set search_path = pg_catalog, public as $$
     and coalesce($3 ->> c.name, 'unknown') <> coalesce(rules.strategies ->> c.class, 'redact')
 $$`,
     },
+    {
+      id: '005_gone_masks',
+      sql: `
+-- As before, but for columns of rows that there are no more.
+create or replace function catalog_shown_columns(product text, version text, masks jsonb) returns text[]
+language sql stable set search_path = pg_catalog, public as $$
+  select coalesce(array_agg(c.name), '{}')
+  from public.catalog_masked_classes($1, $2) c, public.catalog_masking rules
+  where coalesce($3 ->> c.name, 'unknown') not in ('redact', 'null', 'omit', 'gone')
+    and coalesce($3 ->> c.name, 'unknown') <> coalesce(rules.strategies ->> c.class, 'redact')
+$$`,
+    },
   ],
 }

@@ -266,7 +266,6 @@ function undone({ product, server, versions }: Standing, digest: string): readon
   ]
 }
 
-/** What breaks readers is deployed where it is meant by name, or by a version that says so. */
 const lowerFlag = (name: string, columns: readonly string[]): string =>
   `--lower ${columns.map((column) => `${name}.${column}`).join(',')}`
 
@@ -277,6 +276,7 @@ function problemOf({ code, message, remedy }: PlanAnswer['problems'][number], na
   return `${message} (${code})${said ? `. ${said}` : ''}`
 }
 
+/** What breaks readers is deployed where it is meant by name, or by a version that says so. */
 function broken(standing: Standing, { verdict }: PlanAnswer, { breaking, version }: ApplyChoices): readonly string[] {
   const { name } = standing.product
   if (verdict !== 'breaking' || version !== null || breaking.includes(name)) return []

@@ -64,8 +64,12 @@ describe('a pool', { timeout: 600_000 }, () => {
 
   it('writes and reads values alike, whatever the database or the login has set', async () => {
     const odd = {
-      ...{ array_nulls: 'off', extra_float_digits: '-15', bytea_output: 'escape', standard_conforming_strings: 'off' },
-      ...{ DateStyle: "'German'", TimeZone: "'Asia/Kolkata'" },
+      array_nulls: 'off',
+      extra_float_digits: '-15',
+      bytea_output: 'escape',
+      standard_conforming_strings: 'off',
+      DateStyle: "'German'",
+      TimeZone: "'Asia/Kolkata'",
     }
     const own = await postgres.createDatabase()
     const plain = own.pool({ maxConnections: 1 })

@@ -43,7 +43,7 @@ function planned(
 /** An epoch whose columns are masked so, or by what shows nothing. */
 const made = (
   maskedColumns: Readonly<Record<string, readonly string[]>>,
-  masks: EpochMasks | null = shownNothing(maskedColumns),
+  masks: EpochMasks = shownNothing(maskedColumns),
 ) => ({ maskedColumns, masks })
 
 const shownNothing = (maskedColumns: Readonly<Record<string, readonly string[]>>): EpochMasks =>

@@ -18,9 +18,9 @@ import {
 } from '../registry/former-masks.ts'
 import type { EpochMasks } from '../registry/materializations.ts'
 import { findVersion, type ProductVersion } from '../registry/versions.ts'
-import { RECIPE } from './changed-rows.ts'
+import { newestSummary, RECIPE } from './changed-rows.ts'
 import { shownMask } from './shown-masks.ts'
-import { lakeTable } from './variants.ts'
+import { lakeTable, QUARANTINE } from './variants.ts'
 
 export interface FormerMasksDeps {
   readonly pool: pg.Pool
@@ -79,7 +79,8 @@ type Masks = Readonly<Record<string, MaskStrategy>>
 class ShownMasks {
   readonly #lake: Lake
   readonly #rules: MaskingRules
-  readonly #tables = new Map<Variant, Promise<TableState | null>>()
+  /** By name. */
+  readonly #tables = new Map<string, Promise<TableState | null>>()
   readonly #known = new Map<string, Masks>()
 
   constructor(lake: Lake, rules: MaskingRules) {
@@ -108,19 +109,35 @@ class ShownMasks {
     const alike = this.#known.get(key)
     if (alike !== undefined) return alike
     const scan = await this.#lake.scan(table, { snapshotId: snapshot.snapshotId })
+    const own = this.#shownIn(scan, masked)
+    // Other rows of the recipe may have values, or tell what those of this epoch do not.
+    if (masked.every((column) => isToldByRows(column, own[column.name]))) {
+      this.#known.set(key, own)
+      return own
+    }
+    // Whatever the registry counted: an epoch that it has from the lake's own note has no counts.
+    const aside = await this.#aside(epoch, variant)
+    const isEmpty = aside === null && scan.files.every(({ rows }) => rows === 0)
     // No row was put aside either: there is nothing to show.
-    if (scan.files.every(({ rows }) => rows === 0) && !epoch.counts['quarantined']) return this.#asToday(masked)
-    const found = this.#shownIn(scan, masked)
-    // Other rows of the recipe may tell what those of this epoch do not.
-    if (Object.keys(found).length === masked.length) this.#known.set(key, found)
-    return found
+    if (isEmpty && !epoch.counts['quarantined']) return this.#asToday(masked)
+    const doubtful = masked.filter((column) => !isToldByRows(column, own[column.name]))
+    return aside === null ? own : { ...without(own, doubtful), ...this.#shownIn(aside, doubtful) }
+  }
+
+  /** Its rows that checks put aside, made by the same masks; null where there are none of it, or none any more. */
+  async #aside(epoch: EpochWithoutMasks, variant: Variant): Promise<Scan | null> {
+    const table = await this.#table({ ...epoch, name: `${epoch.name}${QUARANTINE}` }, variant)
+    const isOfEpoch = table !== null && newestSummary(table, this.#lake)?.['sluice.epoch'] === String(epoch.epoch)
+    const scan = isOfEpoch ? await this.#lake.scan(table, {}) : null
+    return scan === null || scan.files.every(({ rows }) => rows === 0) ? null : scan
   }
 
   #table({ tenant, domain, name }: EpochWithoutMasks, variant: Variant): Promise<TableState | null> {
-    const known = this.#tables.get(variant)
+    const ref = lakeTable(tenant, domain, name, variant)
+    const known = this.#tables.get(ref.table)
     if (known !== undefined) return known
-    const loading = this.#lake.load(lakeTable(tenant, domain, name, variant))
-    this.#tables.set(variant, loading)
+    const loading = this.#lake.load(ref)
+    this.#tables.set(ref.table, loading)
     return loading
   }
 
@@ -137,3 +154,11 @@ class ShownMasks {
     return masks
   }
 }
+
+/** Whether all rows of the recipe are made by it, those that were put aside, too: what has no values here may have some there. */
+function isToldByRows({ type }: ClassifiedColumn, mask: MaskStrategy | undefined): boolean {
+  return mask !== undefined && (mask !== 'null' || !carriesMasks(type))
+}
+
+const without = (masks: Masks, columns: readonly ClassifiedColumn[]): Masks =>
+  Object.fromEntries(Object.entries(masks).filter(([name]) => !columns.some((column) => column.name === name)))

@@ -24,8 +24,9 @@ export function shownMask(column: Column, now: MaskStrategy, { schema, files }: 
   if (filled.length === 0) return null
   const counted = filled.every(({ nullCounts }) => nullCounts.has(field.id))
   const valued = filled.filter(({ rows, nullCounts }) => nullCounts.get(field.id) !== rows)
-  // A hash of nothing is null as well. Of a text, that there is none is hidden by other masks than this one.
-  if (valued.length === 0) return typeName(column.type) === 'string' && now !== 'null' ? null : 'null'
+  // A hash of nothing is null as well, which is hidden by other masks of a text than these two: it counts as what shows more of them,
+  // but where the rows would be all null today, too.
+  if (valued.length === 0) return typeName(column.type) === 'string' && now !== 'null' ? 'hash' : 'null'
   if (typeName(column.type) !== 'string') return counted ? 'hash' : null
   const [first = null, ...others] = new Set(valued.map((file) => shownIn(file, field.id)))
   return others.length === 0 ? first : null

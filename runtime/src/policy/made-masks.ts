@@ -3,7 +3,7 @@
  * characters, or which values are equal, is no mask for who is to be shown nothing.
  */
 import type { MaskStrategy } from '../config.ts'
-import type { EpochMasks } from '../registry/materializations.ts'
+import { type EpochMasks, GONE } from '../registry/materializations.ts'
 import type { ColumnMask } from './masking.ts'
 
 /** What stands for the values, by masked column; null where nobody knows it, which counts as more than any mask shows. */
@@ -34,7 +34,11 @@ export function epochMasks(
 
 export function madeMasks({ maskedColumns, masks }: MaskedEpoch, variant: string): MadeMasks {
   const noted = new Map(Object.entries(masks?.[variant] ?? {}))
-  return new Map((maskedColumns[variant] ?? []).map((name) => [name, noted.get(name) ?? null]))
+  const known = (name: string) => {
+    const mask = noted.get(name) ?? null
+    return mask === GONE ? null : mask
+  }
+  return new Map((maskedColumns[variant] ?? []).map((name) => [name, known(name)]))
 }
 
 /** Whether all of it is known. */

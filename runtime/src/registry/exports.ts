@@ -3,6 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Principal } from '../flow.ts'
 import type { RecordedError } from './deployments.ts'
 import { newId } from './ids.ts'
+import type { EpochMasks } from './materializations.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
@@ -27,6 +28,8 @@ export type ExportedTable =
       readonly epoch: number
       readonly version: string
       readonly maskedColumns: readonly string[]
+      /** As the epoch had them, which may be gone before the file is; those of a release before have none. */
+      readonly masks?: EpochMasks | null
     }
   | { readonly type: 'raw'; readonly name: string; readonly connectionId: string; readonly table: string }
   | { readonly type: 'sandbox'; readonly name: string }

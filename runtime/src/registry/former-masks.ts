@@ -3,7 +3,10 @@ import type { EpochMasks, Materialization } from './materializations.ts'
 import { change, json, many, type Queryable } from './sql.ts'
 
 export interface EpochWithoutMasks
-  extends Pick<Materialization, 'id' | 'tenant' | 'productId' | 'version' | 'snapshots' | 'maskedColumns' | 'counts'> {
+  extends Pick<
+    Materialization,
+    'id' | 'tenant' | 'productId' | 'epoch' | 'version' | 'snapshots' | 'maskedColumns' | 'counts'
+  > {
   readonly domain: string
   readonly name: string
 }
@@ -23,7 +26,7 @@ export function epochsWithoutMasks(db: Queryable, productId: string): Promise<Ep
   return many<EpochWithoutMasks>(
     db,
     'looking for epochs without masks',
-    `select m.id, m.tenant, m.product_id as "productId", p.domain, p.name, m.version, m.snapshots,
+    `select m.id, m.tenant, m.product_id as "productId", p.domain, p.name, m.epoch::int, m.version, m.snapshots,
        m.masked_columns as "maskedColumns", m.counts
      from materializations m join products p on p.id = m.product_id
      where m.product_id = $1 and ${WITHOUT} order by m.committed_at desc, m.id desc`,

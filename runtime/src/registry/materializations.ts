@@ -8,8 +8,11 @@ import { noteReadAt } from './read-ats.ts'
 import { wakeFollowers } from './schedule-follows.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
+/** Of a column of which nobody knew how it is masked, once the lake has no rows of the epoch any more. */
+export const GONE = 'gone'
+
 /** How columns are masked, by variant and column. */
-export type EpochMasks = Readonly<Record<string, Readonly<Record<string, MaskStrategy>>>>
+export type EpochMasks = Readonly<Record<string, Readonly<Record<string, MaskStrategy | typeof GONE>>>>
 
 export interface Materialization {
   readonly id: string

@@ -27,7 +27,7 @@ export async function exportedTables(
       if (origin.type !== 'product') return { ...origin, name }
       const epoch = made === undefined ? null : await findEpoch(pool, origin.productId, made.epoch)
       if (epoch === null || made === undefined) throw unsupported(name)
-      return { ...origin, name, epoch: made.epoch, version: epoch.version, maskedColumns }
+      return { ...origin, name, epoch: made.epoch, version: epoch.version, maskedColumns, masks: epoch.masks }
     }),
   )
 }
@@ -66,7 +66,7 @@ async function mayRead(
         // Of the rows in the file: whoever would be given others today is not given these unless they hide as much.
         const { masks } = accessTo(then, principal, rules, () => true)
         const { maskedColumns, variant, epoch } = table
-        const kept = (await findEpoch(pool, product.id, epoch))?.masks ?? null
+        const kept = (await findEpoch(pool, product.id, epoch))?.masks ?? table.masks ?? null
         const ofRows = { maskedColumns: { [variant]: maskedColumns }, masks: kept }
         refuseStaleMask(then, masks, madeMasks(ofRows, variant))
       })

@@ -11,7 +11,7 @@ import { expirableOf } from '../../materializer/expirable-snapshots.ts'
 import { ifProductIsFree } from '../../materializer/product-lock.ts'
 import { productOfTable, tablesOfProduct } from '../../materializer/variants.ts'
 import { cautiousNowMs } from '../../registry/clock.ts'
-import { pruneAllEpochs } from '../../registry/epoch-retention.ts'
+import { noteGoneMasks, pruneAllEpochs } from '../../registry/epoch-retention.ts'
 import { findProductsByName, type Product } from '../../registry/products.ts'
 import type { UpkeepDeps } from './deps.ts'
 
@@ -164,6 +164,7 @@ async function forgetEpochs(platform: UpkeepDeps, ref: TableRef, signal: AbortSi
   // Rows in quarantine are of the epoch that last had some.
   const epochs = alive.flatMap(({ summary }) => Number(summary['sluice.epoch'] ?? 0) || [])
   await pruneAllEpochs(platform.pool, product.id, { snapshots, epochs, days, most }, signal)
+  await noteGoneMasks(platform.pool, product.id, { snapshots, epochs })
 }
 
 async function check(platform: UpkeepDeps, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {

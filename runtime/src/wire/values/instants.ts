@@ -2,14 +2,15 @@
  * Moments that the engine counts in microseconds since 1970. A count may have more digits than a number: it is taken as whole
  * seconds and what is left of them.
  */
+import { DAYS_TO_2000, dayOfMonth, firstDayOf, marchYearOf, monthOf, yearOf } from './calendar.ts'
 import { putBytes } from './growing.ts'
 
 const [ZERO, NINE, SPACE, DASH, COLON, POINT] = [0x30, 0x39, 0x20, 0x2d, 0x3a, 0x2e]
 const MICROS_DIGITS = 6
-const SECOND_MICROS = 1_000_000
+export const SECOND_MICROS = 1_000_000
 export const DAY_S = 86_400
 /** From 1970 to 2000, where PostgreSQL's binary begins. */
-export const EPOCH_S = 10_957 * DAY_S
+export const EPOCH_S = DAYS_TO_2000 * DAY_S
 
 /** A year that has four digits in front of whatever comes; the last of them ends before this second. */
 export const [YEAR_1_S, YEAR_10000_S] = [-62_135_596_800, 253_402_300_800]
@@ -83,38 +84,16 @@ function putFraction(micros: number, to: Buffer, at: number): number {
   return end
 }
 
-/** Years of the calendar begin with March here, so that its one day more is the last; after 400 it repeats itself. */
-const [CYCLE_YEARS, CYCLE_DAYS] = [400, 146_097]
-const DAYS_TO_1970 = 719_468
-const [JANUARY_FROM_MARCH, MARCH] = [306, 3]
-
-/** Since 1970. Of the calendar whose years begin with March: the year, and the day of it. */
-function marchYearOf(days: number): number {
-  const since = days + DAYS_TO_1970
-  const cycle = Math.floor(since / CYCLE_DAYS)
-  const day = since - cycle * CYCLE_DAYS
-  const years = Math.floor((day - Math.floor(day / 1_460) + Math.floor(day / 36_524) - Math.floor(day / 146_096)) / 365)
-  return cycle * CYCLE_YEARS + years
-}
-
-function dayOfMarchYear(days: number, year: number): number {
-  const cycle = Math.floor(year / CYCLE_YEARS)
-  const years = year - cycle * CYCLE_YEARS
-  const before = cycle * CYCLE_DAYS + years * 365 + Math.floor(years / 4) - Math.floor(years / 100)
-  return days + DAYS_TO_1970 - before
-}
-
 /** `2024-01-31`; of years before the first, that of its era. */
 function putDay(days: number, to: Buffer, at: number): number {
   const marchYear = marchYearOf(days)
-  const day = dayOfMarchYear(days, marchYear)
-  const month = Math.floor((5 * day + 2) / 153)
-  const year = day >= JANUARY_FROM_MARCH ? marchYear + 1 : marchYear
+  const day = days - firstDayOf(marchYear)
+  const year = yearOf(marchYear, day)
   let next = putYear(to, at, year > 0 ? year : 1 - year)
   to[next] = DASH
-  next = putPair(to, next + 1, month < 10 ? month + MARCH : month - 9)
+  next = putPair(to, next + 1, monthOf(day))
   to[next] = DASH
-  return putPair(to, next + 1, day - Math.floor((153 * month + 2) / 5) + 1)
+  return putPair(to, next + 1, dayOfMonth(day))
 }
 
 /** Four digits at least. */

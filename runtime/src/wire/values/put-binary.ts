@@ -1,7 +1,8 @@
 /** The usual values of a type, written from the engine's text to PostgreSQL's binary without anything in between. */
+import { DAYS_TO_2000, daysTo } from './calendar.ts'
 import { OID } from './column-types.ts'
 import { putBytes, putInt32 } from './growing.ts'
-import { DAY_S, EPOCH_S, isCount, microsOf, secondsOf, YEAR_1_S, YEAR_10000_S } from './instants.ts'
+import { DAY_S, EPOCH_S, isCount, microsOf, SECOND_MICROS, secondsOf, YEAR_1_S, YEAR_10000_S } from './instants.ts'
 import { CLOCK_BYTES, DATE_BYTES, isDate, isMoment, type PutCell } from './put-cells.ts'
 
 /** What is not here is written by `binaryOf`. */
@@ -52,7 +53,6 @@ function putLong(from: Buffer, start: number, end: number, to: Buffer, at: numbe
 
 const WORD = 2 ** 32
 const HALF_WORD = 2 ** 16
-const SECOND_MICROS = 1_000_000
 
 /** A time of so many microseconds has more digits than a number: it is put together by halves. */
 function putMicros(seconds: number, micros: number, to: Buffer, at: number): number {
@@ -66,19 +66,11 @@ function putMicros(seconds: number, micros: number, to: Buffer, at: number): num
   return at + 8
 }
 
-/** Years of the calendar begin with March here, so that its one day more is the last; after 400 it repeats itself. */
-const [CYCLE_YEARS, CYCLE_DAYS] = [400, 146_097]
-const DAYS_TO_2000 = 730_425
-
 /** Since 2000, of `YYYY-MM-DD`. */
 function daysIn(from: Buffer, start: number): number {
+  const year = integerIn(from, start, start + 4)
   const month = integerIn(from, start + 5, start + 7)
-  const year = integerIn(from, start, start + 4) - (month <= 2 ? 1 : 0)
-  const cycle = Math.floor(year / CYCLE_YEARS)
-  const years = year - cycle * CYCLE_YEARS
-  const monthDays = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5)
-  const yearDays = monthDays + integerIn(from, start + 8, start + 10) - 1
-  return cycle * CYCLE_DAYS + years * 365 + Math.floor(years / 4) - Math.floor(years / 100) + yearDays - DAYS_TO_2000
+  return daysTo(year, month, integerIn(from, start + 8, start + 10)) - DAYS_TO_2000
 }
 
 function putDate(from: Buffer, start: number, end: number, to: Buffer, at: number): number {
