@@ -138,6 +138,12 @@ class Account {
     })
   }
 
+  /** Who does not look for rows that are gone sees their states in any order: an older one takes no newer one's place. */
+  isLate({ id, at }: Line): boolean {
+    const held = this.table.get(id)
+    return !this.sweeps && held !== undefined && (at ?? -1) < (held.line.at ?? -1)
+  }
+
   read(names: readonly string[]): void {
     this.reads += 1
     const lines = names.flatMap((name) => this.there.get(name) ?? [])
@@ -150,7 +156,8 @@ class Account {
     const again = new Set(aside.map(({ line }) => line.id))
     this.aside = [...this.aside.filter(({ line }) => !again.has(line.id)), ...aside]
     for (const [id, line] of newest)
-      this.table.set(id, { line, lacks: !this.fits(line), n: this.holdsN(line) ? line.n : null })
+      if (!this.isLate(line))
+        this.table.set(id, { line, lacks: !this.fits(line), n: this.holdsN(line) ? line.n : null })
     if (!this.sweeps) return
     const has = (id: number) => [...this.there.values()].some((lines) => lines.some((line) => line.id === id))
     for (const id of this.table.keys()) if (!has(id)) this.table.delete(id)
