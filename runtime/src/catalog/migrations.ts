@@ -154,19 +154,7 @@ revoke execute on function catalog_masked_classes(text, text), catalog_shown_col
     {
       id: '004_unknown_masks',
       sql: `
--- As before, and those of which nobody knows how they are masked.
-create or replace function catalog_shown_columns(product text, version text, masks jsonb) returns text[]
-language sql stable set search_path = pg_catalog, public as $$
-  select coalesce(array_agg(c.name), '{}')
-  from public.catalog_masked_classes($1, $2) c, public.catalog_masking rules
-  where coalesce($3 ->> c.name, 'unknown') not in ('redact', 'null', 'omit')
-    and coalesce($3 ->> c.name, 'unknown') <> coalesce(rules.strategies ->> c.class, 'redact')
-$$`,
-    },
-    {
-      id: '005_gone_masks',
-      sql: `
--- As before, but for columns of rows that there are no more.
+-- As before, and those of which nobody knows how they are masked; but none of rows that there are no more.
 create or replace function catalog_shown_columns(product text, version text, masks jsonb) returns text[]
 language sql stable set search_path = pg_catalog, public as $$
   select coalesce(array_agg(c.name), '{}')
