@@ -2,6 +2,7 @@
 import type { QueryResultRow } from 'pg'
 import type { Relation, RelationColumn } from './relation.ts'
 import type { Session } from './session.ts'
+import { TYPE_PARTS } from './type-parts.ts'
 
 export interface Meaning {
   /** Equal as long as rows that were read once say the same, and are those that the login sees; empty: nothing but columns. */
@@ -19,11 +20,7 @@ const TYPES = `WITH RECURSIVE used(oid) AS (
     WHERE a.attrelid = $1::oid AND a.attname = ANY ($2::name[]) AND NOT a.attisdropped
     UNION
     SELECT part.oid FROM used JOIN pg_type t ON t.oid = used.oid
-    CROSS JOIN LATERAL (
-      SELECT t.typelem UNION ALL SELECT t.typbasetype
-      UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid::text IN (r.rngtypid::text, to_jsonb(r) ->> 'rngmultitypid')
-      UNION ALL SELECT a.atttypid FROM pg_attribute a
-        WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) part(oid)
+    CROSS JOIN LATERAL ${TYPE_PARTS}
     WHERE part.oid <> 0)
   SELECT coalesce(md5(string_agg(fact, chr(10) ORDER BY fact COLLATE "C")), '') AS facts,
     EXISTS (SELECT FROM used JOIN pg_type t ON t.oid = used.oid

@@ -3,6 +3,7 @@ import type { ChangeSource, PreparedChanges, TableIncarnation } from '@sluice/sd
 import type { QueryResultRow } from 'pg'
 import { sqlState } from '../failure.ts'
 import type { Session, Way } from '../session.ts'
+import { TYPE_PARTS } from '../type-parts.ts'
 import { FAILOVER_SINCE, requireAble, type ServerFacts, unable } from './able.ts'
 import { lineageText, orderText } from './position.ts'
 import { publish } from './publication.ts'
@@ -35,11 +36,7 @@ const DEEPER_TYPES = `WITH RECURSIVE used(oid, depth) AS (
       SELECT a.atttypid, 0 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
       UNION
       SELECT part.oid, least(used.depth + 1 + part.more, 2) FROM used JOIN pg_type t ON t.oid = used.oid
-      CROSS JOIN LATERAL (
-        SELECT t.typelem, 0 UNION ALL SELECT t.typbasetype, 0
-        UNION ALL SELECT y.rngsubtype, 1 FROM pg_range y WHERE t.oid::text IN (y.rngtypid::text, to_jsonb(y) ->> 'rngmultitypid')
-        UNION ALL SELECT f.atttypid, 1 FROM pg_attribute f
-          WHERE f.attrelid = t.typrelid AND f.attnum > 0 AND NOT f.attisdropped) part(oid, more)
+      CROSS JOIN LATERAL ${TYPE_PARTS}
       WHERE part.oid <> 0),
     deeper(oid) AS (SELECT DISTINCT oid FROM used WHERE depth = 2)
     SELECT string_agg(said.fact, chr(10) ORDER BY said.fact COLLATE "C")
