@@ -1,5 +1,5 @@
-import type { Platform } from '../../operations/platform.ts'
 import type { QueryFormat } from '../../operations/queries/asked-query.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
 import { ageS, freshnessOf } from '../../operations/served/freshness.ts'
 import { FRESHNESS } from '../freshness-header.ts'
@@ -21,7 +21,7 @@ export const CONTENT_TYPES: Readonly<Record<QueryFormat, string>> = {
   parquet: 'application/vnd.apache.parquet',
 }
 
-export function queryRoutes(platform: Platform): readonly Route[] {
+export function queryRoutes(deps: QueriesDeps): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -85,7 +85,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
           at_least_epoch: atLeastEpoch,
           consistent,
         } = call.body
-        const answer = await runQuery(platform, call, {
+        const answer = await runQuery(deps, call, {
           sql,
           format,
           ...(params === undefined ? {} : { params }),

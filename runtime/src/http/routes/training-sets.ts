@@ -1,4 +1,4 @@
-import type { Platform } from '../../operations/platform.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { MAX_LABELS } from '../../operations/queries/training-labels.ts'
 import { MAX_FEATURES, runTrainingSet } from '../../operations/queries/training-set.ts'
 import { FRESHNESS } from '../freshness-header.ts'
@@ -10,7 +10,7 @@ import { TrainingSetRequest } from './requests/training-sets.ts'
 /** Labels are many and small. */
 const MAX_VALUES = 200_000
 
-export function trainingSetRoutes(platform: Platform): readonly Route[] {
+export function trainingSetRoutes(deps: QueriesDeps): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -62,7 +62,7 @@ export function trainingSetRoutes(platform: Platform): readonly Route[] {
       ],
       async handler(call) {
         const format = FORMATS[call.mediaType ?? ''] ?? 'json'
-        return replyOf(await runTrainingSet(platform, call, { ...call.body, format }), format)
+        return replyOf(await runTrainingSet(deps, call, { ...call.body, format }), format)
       },
     }),
   ]
