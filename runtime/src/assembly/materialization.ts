@@ -13,7 +13,6 @@ import { ChangeSpools } from '../materializer/change-spools.ts'
 import { learnedBefore } from '../materializer/learned.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
-import type { Platform } from '../operations/platform.ts'
 import { type KeptQuality, openSightOf, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
 import { noteExpectations } from '../operations/runs/expectation-incidents.ts'
 import { expectingInputs } from '../operations/served/expecting-inputs.ts'
@@ -25,6 +24,7 @@ import { noteBegun, noteCommitted } from '../registry/openlineage-runs.ts'
 import { keepProfiles } from '../registry/past-epochs.ts'
 import { maskKey } from '../registry/tenant-keys.ts'
 import { replaceViolatingRows } from '../registry/violating-rows.ts'
+import type { Platform } from './platform.ts'
 
 const MB = 1024 * 1024
 const OWN_MEMORY_BYTES = 512 * MB

@@ -10,7 +10,7 @@ import { createEngine, type Engine, rowsOf } from '@sluice/engine'
 import { testEngineProgram } from '@sluice/engine/testing'
 import { queryRoutes } from '../http/routes/query.ts'
 import { startTestServer, type TestServer } from '../http/test-server.ts'
-import type { Platform } from '../operations/platform.ts'
+import type { QueriesDeps } from '../operations/queries/deps.ts'
 import { callOf } from './command.ts'
 import { QUERY_COMMANDS } from './query-command.ts'
 
@@ -42,7 +42,7 @@ before(async () => {
   })
   const pool = { query: async () => ({ rows: [{ status: 'active' }] }) }
   const platform = { config: { limits }, engine, pool, served: { named: async () => [] }, distributedQueries: null }
-  server = await startTestServer(queryRoutes(platform as unknown as Platform))
+  server = await startTestServer(queryRoutes(platform as unknown as QueriesDeps))
   process.env['SLUICE_URL'] = server.url
   process.env['SLUICE_TOKEN'] = await server.token()
 })

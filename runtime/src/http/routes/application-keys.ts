@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import {
   listKeys,
   type MadeKey,

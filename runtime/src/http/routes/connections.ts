@@ -14,7 +14,7 @@ import {
   scheduledConnections,
   withSchedules,
 } from '../../operations/connections/schedules.ts'
-import { requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { requireDeveloper, requireMember } from '../../operations/permissions.ts'
 import { backfillConnection, withdrawBackfill } from '../../operations/products/backfill.ts'
 import { type Lag, lagOf } from '../../operations/products/connection-lag.ts'
 import type { ProductsDeps } from '../../operations/products/deps.ts'

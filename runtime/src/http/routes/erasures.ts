@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { ErasuresDeps } from '../../operations/erasures/deps.ts'
 import { erasureOf, erasuresOf, requestErasure } from '../../operations/erasures/erasures.ts'
-import { requireAdmin } from '../../operations/platform.ts'
+import { requireAdmin } from '../../operations/permissions.ts'
 import type { Erasure } from '../../registry/erasures.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import { RUN_STATES } from '../../registry/runs.ts'

@@ -1,6 +1,6 @@
 import type { EngineLimits } from '@sluice/engine'
 import { Type } from 'typebox'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { UpkeepDeps } from '../../operations/upkeep/deps.ts'
 import { keepUp, UPKEEP_TASKS } from '../../operations/upkeep/lake-upkeep.ts'
 import { toldUpkeep } from '../../operations/upkeep/told-upkeep.ts'

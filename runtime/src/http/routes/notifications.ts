@@ -1,6 +1,6 @@
 /** Where incidents are told: addresses are kept sealed, and shown to nobody. */
 import { Type } from 'typebox'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { TenantsDeps } from '../../operations/tenants/deps.ts'
 import { dropTarget, type MadeTarget, makeTarget, targetsOf } from '../../operations/tenants/notification-targets.ts'
 import { type NotificationTarget, TARGET_KINDS } from '../../registry/notification-targets.ts'

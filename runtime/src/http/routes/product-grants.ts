@@ -1,6 +1,6 @@
 /** Rights to a product: granted, listed and taken back. */
 import { Type } from 'typebox'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { addGrant, grantsOn, removeGrant } from '../../operations/products/product-grants.ts'
 import { productOf } from '../../operations/products/products.ts'

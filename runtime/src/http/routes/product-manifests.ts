@@ -1,7 +1,7 @@
 /** Manifests of a product: uploaded, and told as they were uploaded. */
 import { Type } from 'typebox'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
-import { requireMember } from '../../operations/platform.ts'
+import { requireMember } from '../../operations/permissions.ts'
 import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { keptManifests } from '../../operations/products/kept-manifests.ts'
 import { type AcceptedManifests, productOf, uploadManifests } from '../../operations/products/products.ts'

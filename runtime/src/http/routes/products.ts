@@ -1,7 +1,7 @@
 /** Products: registered, listed, changed and removed; with them, all that is done with one. */
 import { Type } from 'typebox'
 import type { DeployDeps } from '../../operations/deploy/deps.ts'
-import { requireMember } from '../../operations/platform.ts'
+import { requireMember } from '../../operations/permissions.ts'
 import { productDetail } from '../../operations/products/product-detail.ts'
 import { listedNotices } from '../../operations/products/product-notices.ts'
 import { scheduledProducts } from '../../operations/products/product-schedules.ts'

@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import type { DeployDeps } from '../../operations/deploy/deps.ts'
 import { discardPreview, promotePreview } from '../../operations/deploy/previews.ts'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Deployed } from './answers/deployments.ts'

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { quarantineOf } from '../../operations/connections/quarantine.ts'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { discardQuarantine, replayQuarantine } from '../../operations/products/quarantine-replay.ts'
 import type { PageRequest } from '../../registry/paging.ts'

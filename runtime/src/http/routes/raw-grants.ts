@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { ConnectionsDeps } from '../../operations/connections/deps.ts'
 import { addRawGrant, listRawGrants, removeRawGrant } from '../../operations/connections/raw-grants.ts'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { RawTableGrant } from '../../registry/grants.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'

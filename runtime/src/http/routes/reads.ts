@@ -1,7 +1,7 @@
 import { type TSchema, Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
 import { confirmLoss, lossBy, lossOf, reviewBeside } from '../../materializer/store-review.ts'
-import { audited } from '../../operations/platform.ts'
+import { audited } from '../../operations/audit.ts'
 import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { requireStillHeld } from '../../operations/queries/held-rights.ts'
 import { type Awaiting, awaitReads } from '../../operations/reads/awaited-reads.ts'

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { requireAdmin } from '../../operations/platform.ts'
+import { requireAdmin } from '../../operations/permissions.ts'
 import type { TenantsDeps } from '../../operations/tenants/deps.ts'
 import {
   deletePassword,

@@ -1,6 +1,6 @@
 /** Webhooks of a product's changes: addresses are kept sealed, and shown to nobody. */
 import { Type } from 'typebox'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { WebhooksDeps } from '../../operations/webhooks/deps.ts'
 import type { Answered } from '../../operations/webhooks/send.ts'
 import {

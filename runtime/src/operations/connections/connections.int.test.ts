@@ -11,8 +11,8 @@ import { findConnection } from '../../registry/connections.ts'
 import { MasterKeys } from '../../registry/master-keys.ts'
 import { createTenantKeys } from '../../registry/tenant-keys.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
-import type { Platform } from '../platform.ts'
 import { changeConnection, registerConnection, removeConnection } from './connections.ts'
+import type { ConnectionsDeps } from './deps.ts'
 
 const registry = await startTestRegistry([LAKE_MIGRATIONS])
 const { pool } = registry
@@ -47,7 +47,7 @@ const platform = {
   masters,
   plugins: { connector: () => connector, connectorTypes: () => ['places'] },
   config: { limits: { schedule_interval_ms: 60_000 } },
-} as unknown as Platform
+} as unknown as ConnectionsDeps
 
 function as(tenant: string, subject: string): TenantCall {
   const principal = { issuer: 'https://issuer.example', subject, tenant, groups: [], isAdmin: false, isDeveloper: true }
@@ -84,7 +84,7 @@ it('are renamed and deleted while all other connections to the registry wait for
   const only = registry.database.pool({ maxConnections: 1, connectTimeoutMs: 2_000 })
   const tables = async (warehouse: string, namespace?: string) =>
     (await registryCatalog(only).tables(warehouse, namespace)).map(({ ref }) => ref)
-  const busy = { ...platform, pool: only, lake: { tables } } as unknown as Platform
+  const busy = { ...platform, pool: only, lake: { tables } } as unknown as ConnectionsDeps
   await changeConnection(busy, owner, 'db', { name: 'later' })
   await removeConnection(busy, owner, 'later')
   assert.equal(await findConnection(pool, tenant, 'later'), null)

@@ -28,7 +28,10 @@ import { emptyQuarantine } from '../../registry/quarantine.ts'
 import { lockClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
-import { audited, type Keep, notFound, requireDeveloper, requireText } from '../platform.ts'
+import { audited } from '../audit.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
 import { leaveCapture } from './captures.ts'
@@ -52,7 +55,14 @@ import {
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
 const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
-const NAMES = 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.'
+
+function requireName(name: string): void {
+  if (NAME.test(name)) return
+  throw new SluiceError('INVALID_DATA', 'the name is not valid', {
+    code: 'invalid_value',
+    remedy: 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.',
+  })
+}
 
 export interface NewConnectionRequest {
   readonly name: string
@@ -68,7 +78,7 @@ export async function registerConnection(
   keep: Keep<ScheduledConnection>,
 ): Promise<ScheduledConnection> {
   requireDeveloper(call.principal)
-  requireText(request.name, 'name', NAME, NAMES)
+  requireName(request.name)
   const schedule = request.schedule && scheduleOf(request.schedule, platform.config.limits.schedule_interval_ms)
   const plugin = connectorPlugin(platform, request.connectorType)
   checkFollowable(schedule, plugin)
@@ -117,7 +127,7 @@ export async function changeConnection(
   const schedule = change.schedule ? scheduleOf(change.schedule, limits.schedule_interval_ms) : change.schedule
   const before = await connectionOf(platform, call.tenant, idOrName)
   const newName = change.name === before.name ? undefined : change.name
-  if (newName !== undefined) requireText(newName, 'name', NAME, NAMES)
+  if (newName !== undefined) requireName(newName)
   const plugin = connectorPlugin(platform, before.connectorType)
   checkFollowable(schedule, plugin)
   const parsed =

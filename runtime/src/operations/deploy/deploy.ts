@@ -7,7 +7,8 @@ import { previewExists, previewOf } from '../../registry/previews.ts'
 import type { Product } from '../../registry/products.ts'
 import { type Draft, findDraft, type ManifestRecord } from '../../registry/versions.ts'
 import { connectorPlugin } from '../connections/connections.ts'
-import { type Keep, requireDeveloper } from '../platform.ts'
+import type { Keep } from '../keep.ts'
+import { requireDeveloper } from '../permissions.ts'
 import {
   checkVersion,
   connectionsOf,

@@ -8,7 +8,7 @@ import { adoptEpoch } from '../../registry/materializations.ts'
 import { deployedProducts, type Product, updateProduct } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited } from '../platform.ts'
+import { audited } from '../audit.ts'
 import type { ProductsDeps } from './deps.ts'
 
 export type RightOne = 'lake' | 'registry'

@@ -21,7 +21,7 @@ import {
 } from '../../registry/materializations.ts'
 import { ownName, type Rests, restsOf } from '../../registry/rests-on.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited } from '../platform.ts'
+import { audited } from '../audit.ts'
 import { type KeptQuality, seesAside, sightOf } from '../products/visible-quality.ts'
 import { parseValue } from '../reads/parse-value.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
