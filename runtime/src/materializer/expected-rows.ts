@@ -1,7 +1,8 @@
 /** What is staged, as those see it who are downstream: held against what they expect before it is published. */
 import { join } from 'node:path'
 import { missingMasks, plannedMasks } from '../policy/made-masks.ts'
-import { type CheckResult, decide } from '../quality/verdict.ts'
+import type { CheckResult } from '../quality/check-result.ts'
+import { decide } from '../quality/verdict.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import type { Deployed } from './deployed.ts'

@@ -10,8 +10,9 @@ import { type Compute, SluiceError } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import { tenantScratch } from '../lake/tenant-layout.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
+import type { CheckResult } from '../quality/check-result.ts'
 import type { Learned } from '../quality/teaching.ts'
-import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
+import { decide, quarantineCondition } from '../quality/verdict.ts'
 import {
   type ChangedRows,
   changedRows,

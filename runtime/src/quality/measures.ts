@@ -3,7 +3,7 @@ import { quoteName, quoteTable } from '@sluice/engine'
 import { columnNamed } from '@sluice/sdk'
 import { distributionOf } from '../manifest/check-anomaly.ts'
 import type { AnomalyRule, Check } from '../manifest/manifest-set.ts'
-import type { CheckTable } from './check-plan.ts'
+import type { CheckTable } from './check-tables.ts'
 import {
   bucketsOf,
   type CategoryProfile,

@@ -12,27 +12,27 @@ import type { ClassifiedColumn } from '../../policy/masking.ts'
 import type { GrantSubject } from '../../registry/grants.ts'
 import type { Product } from '../../registry/products.ts'
 import { blockingColumns } from '../../registry/raised-classes.ts'
-import type { FollowedProduct } from '../../registry/schedule-follows.ts'
 import { findVersion, formerColumns, type ManifestRecord, type ProductVersion } from '../../registry/versions.ts'
 import { readsAtOneMoment } from '../connections/connections.ts'
 import { deleteNotes, momentNotes, plannedReads } from '../products/input-reads.ts'
 import { requireLogs } from '../products/log-reads.ts'
 import { connectionsOf, inputsLackingValues, manifestsInvalid, parseTexts } from '../products/products.ts'
 import { sharedCheckNotes, sharedChecksOf } from '../products/shared-checks.ts'
-import { type Readership, readershipWarnings, requireReadership } from '../rights/grant-rights.ts'
+import { readershipWarnings, requireReadership } from '../rights/grant-rights.ts'
 import { subjectOf } from '../rights/grant-subject.ts'
 import { castNotes } from './casts.ts'
+import type { Checked } from './checked.ts'
 import { brokenExpectations, checkReadings } from './checks.ts'
-import { type ColumnOrigin, checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
+import { checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
 import { comparisonNotes } from './comparison.ts'
 import type { DeployDeps } from './deps.ts'
-import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
-import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
+import { checkNotes, judgedColumns } from './judged-columns.ts'
+import { estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
 import { placed, withPlaces } from './problem-places.ts'
 import { followedProducts, scheduleNotes } from './product-schedule.ts'
-import { type Reach, reachNote, reachOf } from './raised-classes.ts'
+import { reachNote, reachOf } from './raised-classes.ts'
 import { retentionNotes } from './retention-notes.ts'
-import { canBeMade, checkRawGrants, discoverSources, type Sources } from './sources.ts'
+import { canBeMade, checkRawGrants, discoverSources } from './sources.ts'
 import { excessColumns } from './transform-columns.ts'
 import {
   accessBy,
@@ -43,32 +43,8 @@ import {
   opensUpstreams,
   requireNoCycle,
   returningNotes,
-  type Upstreams,
   upstreamsOf,
 } from './upstreams.ts'
-
-/** A version that may take the place of the one in service. */
-export interface Checked {
-  readonly product: Product
-  readonly texts: Readonly<Record<string, string>>
-  readonly manifests: ManifestSet
-  readonly live: ManifestSet | null
-  readonly sources: Sources['tables']
-  readonly origins: readonly ColumnOrigin[] | null
-  readonly plan: DeployPlan
-  /** Whom the first version lets read. */
-  readonly readers: readonly GrantSubject[]
-  readonly readership: Readership
-  /** Columns whose class this version lowers, for the audit log. */
-  readonly lowered: readonly string[]
-  readonly judged: JudgedColumns
-  /** What the classes that it gives reach in other products. */
-  readonly reach: Reach
-  /** The products that its schedule waits for. */
-  readonly followed: readonly FollowedProduct[]
-  /** The products that it is made of. */
-  readonly upstreams: Upstreams
-}
 
 /** Lowering is meant where it is asked for by the columns' names. Null: nothing is lowered that is not named. */
 export function loweringProblem(lowered: readonly string[], named: readonly string[] = []): SluiceError | null {

@@ -18,7 +18,8 @@ import {
   productToBe,
 } from '../products/products.ts'
 import { checkCasts } from './casts.ts'
-import { type Checked, checkManifests, loweringProblem, versionProblem } from './check-version.ts'
+import { checkManifests, loweringProblem, versionProblem } from './check-version.ts'
+import type { Checked } from './checked.ts'
 import { checkQuality } from './checks.ts'
 import { commitDeployment } from './commit-deployment.ts'
 import { commitPreview } from './commit-preview.ts'

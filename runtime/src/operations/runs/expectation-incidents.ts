@@ -4,7 +4,7 @@
  */
 import { isBroken } from '../../materializer/expectations.ts'
 import type { Expected } from '../../materializer/expected-rows.ts'
-import type { CheckResult } from '../../quality/verdict.ts'
+import type { CheckResult } from '../../quality/check-result.ts'
 import {
   closeIncidents,
   EXPECTATION_FAILED,

@@ -6,7 +6,7 @@ import { copyOf } from '../sql/copy.ts'
 import type { Statement, Word } from '../sql/words.ts'
 import { oidOfTypeWords, parameterOids, toldOids } from '../values/parameters.ts'
 import { type Prepared, WORD_BYTES } from './kept.ts'
-import type { RowPlan } from './row-plans.ts'
+import type { RowPlan } from './row-plan.ts'
 
 const NUMBER_BYTES = 8
 

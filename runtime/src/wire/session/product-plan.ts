@@ -22,7 +22,7 @@ import {
   typedValueOf,
 } from '../values/parameters.ts'
 import { foundSql } from './found-tables.ts'
-import type { RowPlan, SessionPlanParts } from './row-plans.ts'
+import type { RowPlan, SessionPlanParts } from './row-plan.ts'
 
 /** Their number has 16 bits in messages, and readers take it for a signed one. */
 const MOST_COLUMNS = 32_767

@@ -4,7 +4,7 @@ import { DEFAULT_PATH_SQL } from '../catalogue/own-views.ts'
 import type { SessionCall } from '../catalogue/session-calls.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import type { Kept } from './kept.ts'
-import type { PlanSession } from './row-plans.ts'
+import type { PlanSession } from './row-plan.ts'
 import { reporting, type SessionState } from './session-commands.ts'
 import type { Settings } from './settings.ts'
 
