@@ -3,7 +3,8 @@ import type { AnomalyRule, Check } from '../manifest/manifest-set.ts'
 import type { CheckReading, CheckResult } from './check-result.ts'
 import { bucketsOf, sum } from './distribution.ts'
 import { type Bounds, driftBounds, levelBounds } from './learned-bounds.ts'
-import type { Measurement, Taught } from './measures.ts'
+import type { Measurement } from './measures.ts'
+import type { Taught } from './taught.ts'
 
 export interface Observed {
   readonly measurement: Measurement

@@ -1,5 +1,5 @@
 import type { TableSchema } from '@sluice/sdk'
-import type { Taught } from './measures.ts'
+import type { Taught } from './taught.ts'
 
 /** A table that checks read: its name in the engine (quoted here), and the columns it really has. */
 export interface CheckTable {

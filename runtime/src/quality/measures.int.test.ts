@@ -6,7 +6,8 @@ import fc from 'fast-check'
 import type { AnomalyRule, Check } from '../manifest/manifest-set.ts'
 import type { CheckTable } from './check-tables.ts'
 import type { NumberProfile, Profile } from './distribution.ts'
-import { type Measurement, measureStatements, type Taught } from './measures.ts'
+import { type Measurement, measureStatements } from './measures.ts'
+import type { Taught } from './taught.ts'
 
 const OUTPUT: CheckTable = {
   name: ['staged "rows"'],
