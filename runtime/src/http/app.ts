@@ -54,6 +54,10 @@ export interface HttpDeps extends GuardDeps {
   readonly workAtOnce?: number
   /** Streams of events of one subject at once; more are answered 429. */
   readonly maxStreamsPerSubject?: number
+  /** How long a client may take nothing of its answer before its connection is given up. Default half a minute. */
+  readonly writeIdleMs?: number
+  /** Of whole answers of one tenant that wait for their clients; its reads wait where there are more. Default 64 MiB. */
+  readonly maxUnreadBytes?: number
   /** Pages of other origins that may call; absent: none. */
   readonly cors?: CorsOptions
   /** Where long bodies are taken apart; absent: on the event loop. */
@@ -78,6 +82,7 @@ const DEFAULT_MAX_IN_FLIGHT = 1_000
 const DEFAULT_MAX_IN_FLIGHT_PER_TENANT = 200
 const DEFAULT_WORK_AT_ONCE = 64
 const DEFAULT_MAX_STREAMS_PER_SUBJECT = 5
+const DEFAULT_MAX_UNREAD_BYTES = 64 * 1024 * 1024
 const EMPTY_BODY = Object.freeze({})
 
 export function createHttpApp(deps: HttpDeps): HttpApp {
@@ -124,7 +129,7 @@ class Edge {
     this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
     const most = deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT
     this.#places = new InFlight(most)
-    this.#gate = new FairGate(deps.workAtOnce ?? DEFAULT_WORK_AT_ONCE)
+    this.#gate = new FairGate(deps.workAtOnce ?? DEFAULT_WORK_AT_ONCE, deps.maxUnreadBytes ?? DEFAULT_MAX_UNREAD_BYTES)
     this.#streamsOfTenants = new InFlight(Math.ceil(most / 2))
     this.#streamsOfSubjects = new InFlight(deps.maxStreamsPerSubject ?? DEFAULT_MAX_STREAMS_PER_SUBJECT)
   }
@@ -144,6 +149,7 @@ class Edge {
     if (this.#isDraining) ctx.res.shouldKeepAlive = false
     const exchange = new Exchange(ctx.req, ctx.res)
     exchange.cors = this.#cors
+    if (this.#deps.writeIdleMs !== undefined) exchange.writeIdleMs = this.#deps.writeIdleMs
     try {
       await this.#answer(ctx, exchange)
     } catch (error) {
@@ -151,6 +157,7 @@ class Edge {
     } finally {
       this.deadlines.unwatch(exchange)
       for (const leave of exchange.places) leave()
+      exchange.giveUpUnread()
       this.#report(exchange)
     }
   }
@@ -243,10 +250,20 @@ class Edge {
     const kind = `${key} ${route.name}`
     const cost = this.#costs.expected(kind)
     const begin = (): void => {
-      exchange.places.push(() => {
+      let isWorking = true
+      const leave = (): void => {
+        if (!isWorking) return
+        isWorking = false
         this.#gate.leave(key, cost)
         if (exchange.answerBytes > 0) this.#costs.learn(kind, exchange.answerBytes)
-      })
+      }
+      exchange.places.push(leave)
+      // A client that reads slowly keeps nobody from work, but its own tenant where that has much unread.
+      exchange.onMade = (bytes) => {
+        this.#gate.keep(key, bytes)
+        leave()
+        exchange.places.push(() => this.#gate.drop(key, bytes))
+      }
     }
     const waits = this.#gate.enter(key, weight, cost, () => exchange.signal)
     if (waits !== undefined) return waits.then(begin)

@@ -61,7 +61,7 @@ export function changeRoutes(deps: ChangesDeps, cursors: Cursors): readonly Rout
         const from = fromOf(call.lastEventId || (call.query.from ?? 'now'), cursors, binding)
         const changes = await followChanges(deps, call, id, from)
         const seal = (place: ChangePlace) => cursors.seal(positionOf(place), binding)
-        return { stream: eventStream(eventsOf(changes, seal), { signal: call.signal }) }
+        return { stream: eventStream(eventsOf(changes, seal), call) }
       },
     }),
   ]

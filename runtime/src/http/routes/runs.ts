@@ -159,7 +159,7 @@ export function runRoutes(deps: RunRoutesDeps, cursors: Cursors): readonly Route
       responses: { 200: { description: 'A stream of events.', also: { 'text/event-stream': 'Server-sent events.' } } },
       handler(call) {
         requireMember(call.principal)
-        return { stream: eventStream(eventsOf(deps, call), { signal: call.signal }) }
+        return { stream: eventStream(eventsOf(deps, call), call) }
       },
     }),
   ]

@@ -1,0 +1,132 @@
+/** Long answers whose clients do not read them: how many lie in memory, who waits for them, and when they are given up. */
+import assert from 'node:assert/strict'
+import { connect, type Socket } from 'node:net'
+import { describe, it } from 'node:test'
+import { Type } from 'typebox'
+import { until } from '../../../test/until.ts'
+import type { HttpDeps } from './app.ts'
+import { FairGate } from './fair-gate.ts'
+import { defineRoute } from './route.ts'
+import { ANN, startTestServer, type TestServer } from './test-server.ts'
+
+const MIB = 1024 * 1024
+/** More than the kernel keeps of a connection whose client does not read. */
+const LONG = { text: `${'x'.repeat(100)}ö€`.repeat(90_000) }
+const ASKED = 6
+
+async function serve(deps: Partial<HttpDeps>) {
+  const counts = { made: 0 }
+  const read = defineRoute({
+    method: 'GET',
+    path: '/api/v1/reads/{name}',
+    name: 'read',
+    summary: 'Read',
+    tags: ['Test'],
+    auth: 'tenant',
+    params: Type.Object({ name: Type.String() }),
+    responses: { 200: { description: 'Rows.' } },
+    handler: async ({ params }) => {
+      if (params.name === 'short') return { body: 'short' }
+      counts.made += 1
+      return { body: LONG }
+    },
+  })
+  const server = await startTestServer([read], deps)
+  // What it costs is known from here on.
+  assert.deepEqual(await (await server.ask('/api/v1/reads/long')).json(), LONG)
+  await until('nothing is under way', () => server.app.inFlight === 0)
+  counts.made = 0
+  return { server, counts }
+}
+
+async function asking(server: TestServer, version = '1.1'): Promise<Socket> {
+  const socket = connect(server.port, '127.0.0.1').pause()
+  socket.on('error', () => undefined)
+  const token = await server.token()
+  socket.write(`GET /api/v1/reads/long HTTP/${version}\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`)
+  return socket
+}
+
+describe('long answers that nobody reads', () => {
+  it('are few of one tenant; it waits for its own readers, and others do not', async () => {
+    const { server, counts } = await serve({ maxUnreadBytes: 11 * MIB })
+    await using _ = server
+    const sockets: Socket[] = []
+    for (let count = 0; count < ASKED; count += 1) sockets.push(await asking(server))
+    await until('all are under way', () => server.app.inFlight === ASKED)
+    await until('as many are made as may lie there', () => counts.made === 2)
+    const authorization = `Bearer ${await server.token({ ...ANN, tenant: 'other' })}`
+    for (let count = 0; count < 20; count += 1) {
+      assert.equal((await server.ask('/api/v1/reads/short', { headers: { authorization } })).status, 200)
+    }
+    assert.equal(counts.made, 2, 'nothing of the tenant is begun')
+    for (const socket of sockets.splice(0, 2)) socket.destroy()
+    await until('two more have their turn', () => counts.made === 4)
+    for (const socket of sockets) socket.resume()
+    await until('all have theirs', () => counts.made === ASKED && server.app.inFlight === 0)
+    for (const socket of sockets) socket.destroy()
+  })
+
+  it('are given up after a while, in either version of HTTP', async () => {
+    const { server, counts } = await serve({ writeIdleMs: 300 })
+    await using _ = server
+    for (const version of ['1.1', '1.0']) {
+      const socket = await asking(server, version)
+      await until('it is made', () => counts.made > 0)
+      await until('it is given up', () => server.app.inFlight === 0)
+      let bytes = 0
+      socket.on('data', (chunk) => {
+        bytes += chunk.length
+      })
+      const closed = new Promise((resolve) => socket.once('close', resolve))
+      socket.resume()
+      await closed
+      assert.ok(bytes < LONG.text.length, 'it did not come whole')
+      counts.made = 0
+    }
+  })
+
+  it('come whole to who reads, one behind the other on one connection', async () => {
+    const { server } = await serve({})
+    await using _ = server
+    const socket = await asking(server)
+    const token = await server.token()
+    const line = `GET /api/v1/reads/long HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`
+    socket.write(line.repeat(2))
+    const chunks: Buffer[] = []
+    let bytes = 0
+    socket.on('data', (chunk) => {
+      chunks.push(chunk)
+      bytes += chunk.length
+    })
+    socket.resume()
+    const body = JSON.stringify(LONG)
+    const length = Buffer.byteLength(body)
+    await until('three have come', () => bytes > 3 * length)
+    socket.destroy()
+    const parts = Buffer.concat(chunks).toString('utf8').split('\r\n\r\n')
+    assert.deepEqual(
+      parts.slice(1).map((part) => part.slice(0, body.length) === body),
+      [true, true, true],
+    )
+  })
+})
+
+it('turns are given by what is unread, and by nothing else, whoever waits', async () => {
+  const never = () => new AbortController().signal
+  const gate = new FairGate(8, 100)
+  assert.equal(gate.enter('a', 1, 1, never), undefined)
+  gate.keep('a', 101)
+  gate.leave('a', 1)
+  let hasBegun = false
+  const waits = gate.enter('a', 1, 1, never)?.then(() => {
+    hasBegun = true
+  })
+  assert.ok(waits, 'its own waits')
+  await gate.enter('b', 1, 1, never)
+  gate.leave('b', 1)
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.equal(hasBegun, false)
+  gate.drop('a', 101)
+  await waits
+})
