@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
 import { Bell } from '../../jobs/bell.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
-import { targetFor } from '../../materializer/targets.ts'
+import { pastOf, targetFor } from '../../materializer/targets.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import type { PluginSet } from '../../plugins/plugin-set.ts'
 import { type Classification, stricter } from '../../policy/classification.ts'
@@ -112,6 +112,7 @@ export class ServedProducts {
       if (outcome === 'kept' || this.#cache.peek(key) !== loading) return
       this.#cache.delete(key)
       if (outcome === 'writing') this.#writing.set(key, loading, { start: loading.sinceMs })
+      else this.#writing.delete(key)
     })
     return loading.product
   }
@@ -272,7 +273,8 @@ export class ServedProducts {
     before: { readonly product: ServedProduct; readonly states: readonly EndpointState[] } | null,
   ): Promise<ServedProduct> {
     const { newest, current, versions, states } = grounds
-    const { plugins, pool, rules } = this.#deps
+    const { plugins, rules } = this.#deps
+    const past = pastOf(product, this.#deps)
     const endpoints = new Map<string, LoadedEndpoint>()
     for (const { type } of current?.normalised.serving.endpoints ?? [])
       endpoints.set(type, {
@@ -298,8 +300,7 @@ export class ServedProducts {
         endpoint.targets.set(state.variant, known)
         return
       }
-      const applied =
-        newest?.epoch === state.appliedEpoch ? newest : await findEpoch(pool, product.id, state.appliedEpoch)
+      const applied = newest?.epoch === state.appliedEpoch ? newest : await past.epoch(state.appliedEpoch)
       const version = applied === null ? null : await versions.get(applied.version)
       if (!applied || !version) return
       const copy = copyOf(product, serving, version, applied, { ...state, grants: product.grants, rules })
