@@ -229,8 +229,8 @@ export function storeRetries(container: DependencyContainer): { readonly kind: J
       async work({ key, tenant }, signal) {
         const product = tenant === null ? null : await findProduct(pool, tenant, key)
         if (product === null) return null
-        await onAccountOf(product.tenant, () => catchUp(product, signal, deps))
-        served.drop(product.tenant)
+        // What a run is writing meanwhile stays in mind: it drops that by itself.
+        if (await onAccountOf(product.tenant, () => catchUp(product, signal, deps))) served.drop(product.tenant)
         return null
       },
     },

@@ -117,7 +117,7 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
     const materialization = isToDo ? await commitNewEpoch(request, contractNotes, deps) : committed
     if (request.erased) await forgetBefore(product, materialization, signal, deps)
     const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
-    const stores = await syncEndpoints(product, signal, deps, report)
+    const stores = await syncEndpoints(product, signal, deps, report, materialization)
     const quarantined = await openlyQuarantined(product, materialization, deps)
     return { materialization, stores, quarantined, contractNotes }
   })

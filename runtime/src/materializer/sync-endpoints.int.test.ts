@@ -10,13 +10,15 @@ import { inTransaction } from '../database/pools.ts'
 import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import { endpointApplied, endpointStates } from '../registry/endpoint-states.ts'
 import { lockFence, raiseFence } from '../registry/fences.ts'
+import { findEpoch } from '../registry/materializations.ts'
 import { createProduct, deleteProduct, type Product } from '../registry/products.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { saveVersion } from '../registry/versions.ts'
 import { fullChangeSet } from './change-set.ts'
 import type { MaterializeDeps } from './materialize.ts'
+import { withProductLock } from './product-lock.ts'
 import { dropAllCopies } from './store-copies.ts'
-import { syncEndpoints } from './sync-endpoints.ts'
+import { catchUp, syncEndpoints } from './sync-endpoints.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
@@ -157,6 +159,34 @@ test('a new store goes straight to the newest of however many epochs', async () 
   assert.deepEqual(await failedEndpoints(product, SIGNAL, deps), [])
   assert.deepEqual(await failedEndpoints(product, SIGNAL, deps), [])
   assert.deepEqual(store.calls, ['full 10050', 'delta 10060'])
+})
+
+test('stores go to the newest epoch, also where another was published after the caller’s', async () => {
+  for (const newest of [1, 2, 5]) {
+    const [product, store] = [await newProduct([LOOKUP]), await openStore()]
+    await commitEpochs(product, 1, 1)
+    const made = await findEpoch(pool, product.id, 1)
+    if (newest > 1) await commitEpochs(product, 2, newest)
+    const stores = await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }), () => undefined, made)
+    assert.deepEqual([store.calls, stores.map(({ epoch }) => epoch)], [[`full ${newest}`], [newest]])
+  }
+})
+
+test('whoever tries stores again says whether it was its turn', async () => {
+  const product = await newProduct([LOOKUP])
+  const deps = depsOf({ lookup: await openStore() })
+  await commitEpochs(product, 1, 1)
+  const { promise: over, resolve: end } = Promise.withResolvers<void>()
+  const { promise: held, resolve: hold } = Promise.withResolvers<void>()
+  const run = withProductLock(pool, product.id, SIGNAL, () => {
+    hold()
+    return over
+  })
+  await held
+  assert.equal(await catchUp(product, SIGNAL, deps), false)
+  end()
+  await run
+  assert.equal(await catchUp(product, SIGNAL, deps), true)
 })
 
 test('a history is folded from every epoch, however many there are', async () => {

@@ -35,9 +35,9 @@ export interface SyncEndpointsDeps extends StoreSyncDeps, ChangeSetsDeps, Deploy
   readonly logger: Logger
 }
 
-/** Tries stores again that are behind, unless a run has the product and will do it; after a failure or a start. */
-export async function catchUp(product: Product, signal: AbortSignal, deps: SyncEndpointsDeps): Promise<void> {
-  await ifProductIsFree(deps.pool, product.id, () => syncEndpoints(product, signal, deps))
+/** Tries stores again that are behind; after a failure or a start. False where a run has the product, and does it. */
+export async function catchUp(product: Product, signal: AbortSignal, deps: SyncEndpointsDeps): Promise<boolean> {
+  return (await ifProductIsFree(deps.pool, product.id, () => syncEndpoints(product, signal, deps))) !== null
 }
 
 /** Every store of the version has the new epoch to come. */
@@ -67,18 +67,21 @@ export interface StoreOutcome {
 
 /**
  * Brings every endpoint of the version in service to the newest epoch, in parallel; says what became of each. `report` is
- * told of all of them at the beginning, and whenever one is done.
+ * told of all of them at the beginning, and whenever one is done. `made`: an epoch that the caller has published or found.
  */
 export async function syncEndpoints(
   product: Product,
   signal: AbortSignal,
   deps: SyncEndpointsDeps,
   report: (stores: readonly StoreOutcome[]) => void = () => undefined,
+  made: Materialization | null = null,
 ): Promise<readonly StoreOutcome[]> {
-  const newest = await latestEpoch(deps.pool, product.id)
+  const newest = made ?? (await latestEpoch(deps.pool, product.id))
   if (newest === null) return []
   const deployed = await deployedVersion(product, newest.version, deps)
-  const { token } = await raiseFence(deps.pool, product.id)
+  const { token, epoch } = await raiseFence(deps.pool, product.id)
+  // Others have published since: what they have is the newest.
+  if (made !== null && epoch !== made.epoch) return syncEndpoints(product, signal, deps, report)
   return whileNewestWriter(deps.pool, product.id, token, signal, (held) =>
     syncCopies(product, { newest, deployed, token }, held, deps, report),
   )

@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
 import { Bell } from '../../jobs/bell.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
-import { targetFor } from '../../materializer/targets.ts'
+import { pastOf, targetFor } from '../../materializer/targets.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import type { PluginSet } from '../../plugins/plugin-set.ts'
 import { type Classification, stricter } from '../../policy/classification.ts'
@@ -61,8 +61,11 @@ interface Loading {
   readonly product: Promise<ServedProduct>
   /** As `performance.now()`: what is kept of it counts from when it was begun. */
   readonly sinceMs: number
-  /** `changing`: it may be another one at any moment, so nothing is kept of it. */
-  readonly outcome: Promise<'kept' | 'changing' | 'failed'>
+  /**
+   * `writing`: it is another one as soon as a copy has come, of which nobody tells; what else is in it holds. `changing`: it may
+   * be another one at any moment, so nothing is kept of it.
+   */
+  readonly outcome: Promise<'kept' | 'writing' | 'changing' | 'failed'>
 }
 
 export class ServedProducts {
@@ -71,6 +74,10 @@ export class ServedProducts {
   readonly #cache = new LRUCache<string, Loading>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
   /** By the same keys: what will take the place of the cached one. */
   readonly #refreshing = new Map<string, Loading>()
+  /** By the same keys: while stores are given an epoch, each read looks whether copies have come, and at nothing else. */
+  readonly #writing = new LRUCache<string, Loading>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
+  /** What products were loaded from. */
+  readonly #grounds = new WeakMap<ServedProduct, Grounds>()
   /** Products by whose files it could not be told how they are masked. */
   readonly #untold = new LRUCache<string, true>({ max: MAX_CACHED, ttl: UNTOLD_FOR_MS })
   readonly #copies: CopyChecks
@@ -96,13 +103,28 @@ export class ServedProducts {
   }
 
   #loadFirst(key: string, load: () => Promise<ServedProduct>): Promise<ServedProduct> {
-    const loading = this.#begin(load)
-    this.#cache.set(key, loading)
+    const before = this.#writing.get(key)
+    // As old as what it may be again.
+    const loading = before ? this.#begin(() => this.#again(before, load), before.sinceMs) : this.#begin(load)
+    this.#cache.set(key, loading, { start: loading.sinceMs })
     this.#refreshing.delete(key)
     void loading.outcome.then((outcome) => {
-      if (outcome !== 'kept' && this.#cache.peek(key) === loading) this.#cache.delete(key)
+      if (outcome === 'kept' || this.#cache.peek(key) !== loading) return
+      this.#cache.delete(key)
+      if (outcome === 'writing') this.#writing.set(key, loading, { start: loading.sinceMs })
+      else this.#writing.delete(key)
     })
     return loading.product
+  }
+
+  /** What was loaded before, with the copies whose lines are others by now. A copy of a later epoch is the first word of that. */
+  async #again(before: Loading, load: () => Promise<ServedProduct>): Promise<ServedProduct> {
+    const product = await before.product
+    const grounds = this.#grounds.get(product) as Grounds
+    const states = await endpointStates(this.#deps.pool, product.id)
+    if (sameLines(states, grounds.states)) return product
+    if (states.some(({ appliedEpoch }) => (appliedEpoch ?? 0) > (grounds.newest?.epoch ?? 0))) return load()
+    return this.#withCopies(product, { ...grounds, states }, { product, states: grounds.states })
   }
 
   /** One at a time; what was dropped meanwhile is not put back. */
@@ -114,16 +136,15 @@ export class ServedProducts {
       if (this.#refreshing.get(key) !== loading) return
       this.#refreshing.delete(key)
       if (outcome === 'kept') this.#cache.set(key, loading, { start: loading.sinceMs })
-      else if (outcome === 'changing') this.#cache.delete(key)
+      else if (outcome !== 'failed') this.#cache.delete(key)
     })
   }
 
-  #begin(load: () => Promise<ServedProduct>): Loading {
-    const sinceMs = performance.now()
+  #begin(load: () => Promise<ServedProduct>, sinceMs: number = performance.now()): Loading {
     const hears = this.#deps.hearsChanges()
     const product = load()
     const outcome = product.then(
-      (loaded) => (hears && isSettled(loaded) ? 'kept' : 'changing'),
+      (loaded) => (!hears ? 'changing' : isSettled(loaded) ? 'kept' : isBeingWritten(loaded) ? 'writing' : 'changing'),
       () => 'failed' as const,
     )
     return { product, sinceMs, outcome }
@@ -161,7 +182,7 @@ export class ServedProducts {
 
   drop(tenant: string): void {
     const prefix = `${JSON.stringify([tenant]).slice(0, -1)},`
-    for (const keys of [this.#cache, this.#refreshing]) {
+    for (const keys of [this.#cache, this.#refreshing, this.#writing]) {
       for (const key of keys.keys()) if (key.startsWith(prefix)) keys.delete(key)
     }
     for (const bell of this.#bells.get(tenant) ?? []) bell.ring()
@@ -170,6 +191,7 @@ export class ServedProducts {
   dropAll(): void {
     this.#cache.clear()
     this.#refreshing.clear()
+    this.#writing.clear()
     for (const bells of this.#bells.values()) for (const bell of bells) bell.ring()
   }
 
@@ -202,7 +224,8 @@ export class ServedProducts {
     const columnsOf = (version: Version | null) => columnsMadeBy(version?.normalised, raised, rules)
     const today = columnsOf(current)
     const former = await formerColumns<ClassifiedColumn>(pool, product.id, today)
-    return {
+    const states = await endpointStates(pool, product.id)
+    const loaded = {
       id: product.id,
       tenant,
       domain: product.domain,
@@ -220,9 +243,9 @@ export class ServedProducts {
         paused: product.paused,
         toDeploy: (raised.get(current?.digest ?? '') ?? []).map(({ column }) => column),
       },
-      endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
       variants: variantsOf(product, newest),
     }
+    return this.#withCopies(loaded, { newest, current, versions, states }, null)
   }
 
   /** A release before this one, which runs beside it, notes no masks. */
@@ -243,37 +266,44 @@ export class ServedProducts {
     return stricter(previewed.classification, current.normalised.product.classification)
   }
 
-  async #endpoints(
-    product: Product,
-    newest: Materialization | null,
-    current: Version | null,
-    versions: VersionCache,
-    grants: ServedProduct['grants'],
-    rules: MaskingRules,
-  ): Promise<ReadonlyMap<string, ServedEndpoint>> {
+  /** @param before whose copies are taken where their lines are still the same */
+  async #withCopies(
+    product: Omit<ServedProduct, 'endpoints'>,
+    grounds: Grounds,
+    before: { readonly product: ServedProduct; readonly states: readonly EndpointState[] } | null,
+  ): Promise<ServedProduct> {
+    const { newest, current, versions, states } = grounds
+    const { plugins, rules } = this.#deps
+    const past = pastOf(product, this.#deps)
     const endpoints = new Map<string, LoadedEndpoint>()
     for (const { type } of current?.normalised.serving.endpoints ?? [])
       endpoints.set(type, {
         type,
-        isServed: this.#deps.plugins.serving(type) !== undefined,
+        isServed: plugins.serving(type) !== undefined,
         targets: new Map(),
         rebuilding: new Set(),
         coming: new Set(),
         isSettled: true,
       })
     const load = async (state: EndpointState): Promise<void> => {
-      const serving = this.#deps.plugins.serving(state.endpoint)
+      const serving = plugins.serving(state.endpoint)
       const endpoint = endpoints.get(state.endpoint)
       if (endpoint && state.error?.code === COPY_LOST) endpoint.rebuilding.add(state.variant)
       // Nobody tells when a copy has come: only of epochs.
       if (endpoint && state.state !== 'ok') endpoint.isSettled = false
       if (endpoint && state.appliedEpoch === null) endpoint.coming.add(state.variant)
       if (!serving || !endpoint || state.appliedEpoch === null) return
-      const applied =
-        newest?.epoch === state.appliedEpoch ? newest : await findEpoch(this.#deps.pool, product.id, state.appliedEpoch)
+      const known = before?.states.some((one) => sameLines([one], [state]))
+        ? before.product.endpoints.get(state.endpoint)?.targets.get(state.variant)
+        : undefined
+      if (known !== undefined) {
+        endpoint.targets.set(state.variant, known)
+        return
+      }
+      const applied = newest?.epoch === state.appliedEpoch ? newest : await past.epoch(state.appliedEpoch)
       const version = applied === null ? null : await versions.get(applied.version)
       if (!applied || !version) return
-      const copy = copyOf(product, serving, version, applied, { ...state, grants, rules })
+      const copy = copyOf(product, serving, version, applied, { ...state, grants: product.grants, rules })
       if (copy === null) return
       const expected = { epoch: state.appliedEpoch, committedAt: applied.committedAt }
       if (await this.#copies.isLost(state, expected, serving.store, copy.target)) {
@@ -283,8 +313,10 @@ export class ServedProducts {
       }
       endpoint.targets.set(state.variant, copy)
     }
-    await Promise.all((await endpointStates(this.#deps.pool, product.id)).map(load))
-    return endpoints
+    await Promise.all(states.map(load))
+    const loaded = { ...product, endpoints }
+    this.#grounds.set(loaded, grounds)
+    return loaded
   }
 }
 
@@ -319,6 +351,17 @@ function copyOf(
     masks: madeMasks(made, variant),
   }
 }
+
+/** All but the lines of its copies is told of when it becomes another. */
+interface Grounds {
+  readonly newest: Materialization | null
+  readonly current: Version | null
+  readonly versions: VersionCache
+  readonly states: readonly EndpointState[]
+}
+
+const sameLines = (one: readonly EndpointState[], other: readonly EndpointState[]): boolean =>
+  JSON.stringify(one) === JSON.stringify(other)
 
 interface LoadedEndpoint extends ServedEndpoint {
   readonly targets: Map<Variant, ServedTarget>
@@ -357,6 +400,14 @@ function isSettled(product: ServedProduct): boolean {
       endpoint.isSettled &&
       endpoint.targets.size > 0 &&
       [...endpoint.targets.values()].every((target) => target.epoch === newest),
+  )
+}
+
+/** Every endpoint has a copy of an epoch that nothing is wrong with: only newer ones are to come. */
+function isBeingWritten({ variants, endpoints }: ServedProduct): boolean {
+  return (
+    variants.size > 0 &&
+    [...endpoints.values()].every(({ targets, rebuilding }) => targets.size > 0 && rebuilding.size === 0)
   )
 }
 
