@@ -32,7 +32,6 @@ export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly R
       auth: 'tenant',
       params: Params,
       body: Body,
-      bodyOptional: true,
       timeoutMs: TIMEOUT_MS,
       responses: { 200: { description: 'What was done, and what was found, by table.' } },
       errors: ['lake_table_not_found'],
