@@ -55,6 +55,8 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   const response = await (await call.client()).open('POST', '/api/v1/query', body, accept)
   if (accept === 'application/json') return answered(response, format, call.args, limit)
   await save(Readable.fromWeb(response.body as ReadableStream), flags['output'])
+  const masked = response.headers.get('masked-columns')
+  if (masked !== null) process.stderr.write(`${maskedWord(JSON.parse(masked) as readonly string[] | number)}\n`)
   const withoutValues = response.headers.get('columns-without-values')
   if (withoutValues !== null) process.stderr.write(`${leftOut(JSON.parse(withoutValues) as LeftOut).join('\n')}\n`)
   return undefined
@@ -98,6 +100,10 @@ function shown({ columns, rows, row_count, truncated, meta }: QueryAnswer): stri
 function leftOutHint({ columns_without_values }: QueryAnswer['meta']): string {
   return columns_without_values === undefined ? '' : `\n${leftOut(columns_without_values).join('\n')}`
 }
+
+/** Of rows that have no place for it. Columns that are too many for a header come as their number. */
+const maskedWord = (masked: readonly string[] | number): string =>
+  `Masked for you: ${typeof masked === 'number' ? `${masked} columns` : masked.join(', ')}.`
 
 /** Columns by raw table, or where they are too many for a header their number, or nothing. */
 type LeftOut = Readonly<Record<string, readonly string[] | number>>

@@ -375,7 +375,7 @@ async function readBody(
   reading: () => BodyReading,
 ): Promise<unknown> {
   const { route, body } = compiled
-  const mayBeEmpty = route.bodyOptional === true || (route.body === undefined && route.multipart === undefined)
+  const mayBeEmpty = compiled.mayLackBody || (route.body === undefined && route.multipart === undefined)
   const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx, reading())
   return body === null ? value : body.read(value)
 }

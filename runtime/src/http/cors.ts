@@ -35,6 +35,7 @@ const ANSWER_HEADERS = [
   'ETag',
   'Idempotency-Replayed',
   'Location',
+  'Masked-Columns',
   'RateLimit',
   'RateLimit-Policy',
   'Retry-After',

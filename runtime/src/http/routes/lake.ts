@@ -33,7 +33,6 @@ export function lakeRoutes(deps: UpkeepDeps, limits: EngineLimits): readonly Rou
       auth: 'tenant',
       params: Params,
       body: Body,
-      bodyOptional: true,
       timeoutMs: TIMEOUT_MS,
       responses: { 200: { description: 'What was done, and what was found, by table.' } },
       errors: ['lake_table_not_found'],

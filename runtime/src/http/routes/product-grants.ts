@@ -24,6 +24,8 @@ export function grantRoutes(deps: ProductsDeps, cursors: Cursors): readonly Rout
       path: '/api/v1/products/{product_id}/grants',
       name: 'createGrant',
       summary: 'Grant reading, or the unmasking of classes, to a user or a team',
+      description:
+        'Reading, and the unmasking of all classes (`*`), hold at once. Some classes are shown from the product’s next epoch on, when rows are written that show just these: until then the columns are masked as before. `POST /api/v1/products/{product_id}/materialize` makes it now.',
       tags,
       auth: 'tenant',
       params: Params,

@@ -5,6 +5,7 @@ import { ageS, freshnessOf } from '../../operations/served/freshness.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { QueryResult } from './answers/reads.ts'
+import { MASKED_COLUMNS, MASKED_COLUMNS_TEXT, maskedColumnsHeader } from './masked-columns.ts'
 import { QueryRequest } from './requests/reads.ts'
 import { WITHOUT_VALUES, withoutValuesHeader } from './without-values.ts'
 
@@ -42,6 +43,7 @@ export function queryRoutes(deps: QueriesDeps): readonly Route[] {
           headers: {
             [FRESHNESS]:
               'How many seconds ago the source was read that the oldest of the products are of; absent where none is named.',
+            [MASKED_COLUMNS]: MASKED_COLUMNS_TEXT,
             [WITHOUT_VALUES]:
               '`meta.columns_without_values` as JSON, for answers that have no `meta`; absent where no value is missing. Beyond 4 KiB numbers of columns stand in place of their names, or nothing between the braces.',
           },
@@ -107,7 +109,11 @@ export function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
   const freshness: Readonly<Record<string, string>> =
     ages.length === 0 ? {} : { [FRESHNESS]: String(Math.max(...ages)) }
   return {
-    headers: { ...withoutValuesHeader(answer.withoutValues), ...freshness },
+    headers: {
+      ...(format === 'json' ? {} : maskedColumnsHeader(answer.columns)),
+      ...withoutValuesHeader(answer.withoutValues),
+      ...freshness,
+    },
     stream: { contentType: CONTENT_TYPES[format], chunks },
   }
 }

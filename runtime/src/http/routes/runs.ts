@@ -155,11 +155,12 @@ export function runRoutes(deps: RunRoutesDeps, cursors: Cursors): readonly Route
       tags: ['Events'],
       auth: 'tenant',
       isLive: true,
-      errors: ['too_many_at_once'],
+      errors: ['cursor_invalid', 'too_many_at_once'],
       responses: { 200: { description: 'A stream of events.', also: { 'text/event-stream': 'Server-sent events.' } } },
       handler(call) {
         requireMember(call.principal)
-        return { stream: eventStream(eventsOf(deps, call), call) }
+        const after = resumedAfter(call)
+        return { stream: eventStream(eventsOf(deps, call, after), call) }
       },
     }),
   ]
@@ -207,10 +208,15 @@ async function seenJson({ run, tables }: RunWithTables, { mayRead, mayHear, sigh
   return runJson(await seenRun(run, mayHear, sight), await seenTables(run, tables, mayRead))
 }
 
-async function* eventsOf(deps: RunRoutesDeps, call: TenantCall): AsyncGenerator<ServerEvent> {
-  const after = Number(call.lastEventId ?? 0)
-  const from = Number.isSafeInteger(after) && after >= 0 ? after : 0
-  for await (const event of deps.events.follow(call.tenant, from, call.signal)) {
+/** Throws 400 `cursor_invalid`: who went on from something else would be sent everything again, as if it were new. */
+function resumedAfter({ lastEventId }: TenantCall): number {
+  const after = Number(lastEventId ?? 0)
+  if (Number.isSafeInteger(after) && after >= 0) return after
+  throw refuse('cursor_invalid', 'Last-Event-ID is not the id of one of these events')
+}
+
+async function* eventsOf(deps: RunRoutesDeps, call: TenantCall, after: number): AsyncGenerator<ServerEvent> {
+  for await (const event of deps.events.follow(call.tenant, after, call.signal)) {
     const { subject = '', type } = event
     if (!(await isTold(deps, call, subject, type))) continue
     const seen = await seenEvent(deps, call, event)

@@ -4,6 +4,7 @@ import { MAX_FEATURES, runTrainingSet } from '../../operations/queries/training-
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { QueryResult } from './answers/reads.ts'
+import { MASKED_COLUMNS, MASKED_COLUMNS_TEXT } from './masked-columns.ts'
 import { FORMATS, replyOf } from './query.ts'
 import { TrainingSetRequest } from './requests/training-sets.ts'
 
@@ -31,6 +32,7 @@ export function trainingSetRoutes(deps: QueriesDeps): readonly Route[] {
           description:
             'The labels with their features. Whole: one with more rows than may leave fails, or is cut off before its end.',
           headers: {
+            [MASKED_COLUMNS]: MASKED_COLUMNS_TEXT,
             [FRESHNESS]: 'How many seconds ago the source was read that the oldest of the products are of.',
           },
           usual: 'application/vnd.apache.parquet',

@@ -11,6 +11,7 @@ import { findConnection } from '../../registry/connections.ts'
 import { MasterKeys } from '../../registry/master-keys.ts'
 import { createTenantKeys } from '../../registry/tenant-keys.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
+import { HIDDEN_SECRET } from './connection-settings.ts'
 import { changeConnection, registerConnection, removeConnection } from './connections.ts'
 import type { ConnectionsDeps } from './deps.ts'
 
@@ -73,6 +74,38 @@ it('lead where their owner says, whatever somebody who saw them before sends in 
   assert.deepEqual(await readSecrets(pool, masters, now), { password: 'second' })
   const same = { configText: JSON.stringify({ host: 'new.example', schemas: ['public'] }) }
   await changeConnection(platform, colleague, 'db', same)
+})
+
+it('keep a secret that is sent back as answers show it, and take none for one', async () => {
+  const tenant = await registry.tenant()
+  const [owner, colleague] = [as(tenant, 'owner'), as(tenant, 'colleague')]
+  await inTransaction(pool, (tx) => createTenantKeys(tx, masters, tenant))
+  const configText = (settings: object) => JSON.stringify({ host: 'db.example', ...settings })
+  const register = (name: string, settings: object) =>
+    registerConnection(
+      platform,
+      owner,
+      { name, connectorType: 'places', configText: configText(settings) },
+      async () => {},
+    )
+  await register('db', { password: 'first' })
+  const shown = { host: 'db.example', password: HIDDEN_SECRET }
+  // Who edits what was shown, and sends it back whole: also one who may not change the login.
+  const edited = { configText: JSON.stringify({ ...shown, schemas: ['public'] }) }
+  for (const somebody of [owner, colleague]) {
+    await changeConnection(platform, somebody, 'db', edited)
+    const now = await findConnection(pool, tenant, 'db')
+    assert.ok(now)
+    assert.deepEqual(await readSecrets(pool, masters, now), { password: 'first' })
+  }
+  const elsewhere = { configText: JSON.stringify({ ...shown, host: 'other.example' }) }
+  const refused = { code: 'invalid_connection_config', kind: 'INVALID_DATA' }
+  await assert.rejects(changeConnection(platform, owner, 'db', elsewhere), refused)
+  // Nothing is stored that it could stand for.
+  await assert.rejects(register('new', { password: HIDDEN_SECRET }), refused)
+  await register('open', {})
+  const first = { configText: configText({ password: HIDDEN_SECRET }) }
+  await assert.rejects(changeConnection(platform, owner, 'open', first), refused)
 })
 
 it('are renamed and deleted while all other connections to the registry wait for them', async () => {

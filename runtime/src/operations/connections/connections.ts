@@ -42,6 +42,7 @@ import {
   leadsElsewhere,
   parseConfig,
   splitSecrets,
+  withoutHidden,
 } from './connection-settings.ts'
 import type { ConnectionsDeps } from './deps.ts'
 import { checkPushedTables } from './pushed-tables.ts'
@@ -83,7 +84,8 @@ export async function registerConnection(
   const plugin = connectorPlugin(platform, request.connectorType)
   checkFollowable(schedule, plugin)
   const settings = await checkedByPlugin(platform, call.tenant, plugin, parseConfig(request.configText, plugin))
-  const { open, secrets } = splitSecrets(plugin, settings)
+  const { open, secrets: sent } = splitSecrets(plugin, settings)
+  const secrets = withoutHidden(sent, [])
   return inTransaction(platform.pool, async (tx) => {
     const created = await createConnection(tx, {
       tenant: call.tenant,
@@ -144,6 +146,7 @@ export async function changeConnection(
     if (connection === null) throw notFound('connection')
     if (newName !== undefined) await checkRename(tx, connection)
     const changed = parsed === null ? [] : changedSettings(connection, parsed.open)
+    const secrets = withoutHidden(parsed?.secrets ?? {}, connection.secretFields)
     // There is no source that rows could be read from again: whatever is changed, those that came stay.
     const isPushed = connection.connectorType === PUSH_TYPE
     const moved = isPushed
@@ -151,10 +154,10 @@ export async function changeConnection(
       : changed.filter((name) => leadsElsewhere(name, connection.config[name], parsed?.open[name]))
     const mapped = changed.filter((name) => !moved.includes(name) && (isPushed || isMap(parsed?.open[name])))
     // Not compared with those that are stored: whoever may not change them could guess them so.
-    const login = [...moved, ...mapped, ...Object.keys(parsed?.secrets ?? {})]
+    const login = [...moved, ...mapped, ...Object.keys(secrets)]
     if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
     if (parsed !== null && isPushed) await checkPushedTables(tx, platform, connection, parsed.open)
-    if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
+    if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, secrets, moved)
     if (moved.length > 0) await leaveCapture(tx, platform, connection)
     const updated = await updateConnection(tx, call.tenant, connection.id, {
       ...(change.name === undefined ? {} : { name: change.name }),
@@ -164,7 +167,7 @@ export async function changeConnection(
     if (!updated) throw notFound('connection')
     if (parsed) {
       const stored = await readSecrets(tx, platform.masters, connection)
-      await storeSecrets(tx, platform.masters, updated, { ...stored, ...parsed.secrets })
+      await storeSecrets(tx, platform.masters, updated, { ...stored, ...secrets })
     }
     if (moved.length > 0) await lockGrants(tx, call.tenant)
     const revoked = moved.length > 0 ? await revokeRawTableGrants(tx, call.tenant, connection.id) : 0

@@ -1,9 +1,11 @@
 /** Whether manifests can be the next version of a product, and what becomes of it: all that is known before anything is written. */
 import { SluiceError } from '@sluice/sdk'
-import inc from 'semver/functions/inc.js'
+import lt from 'semver/functions/lt.js'
 import major from 'semver/functions/major.js'
+import prerelease from 'semver/functions/prerelease.js'
+import rcompare from 'semver/functions/rcompare.js'
 import type { TenantCall } from '../../flow.ts'
-import { compareManifests } from '../../manifest/compatibility.ts'
+import { type Change, compareManifests } from '../../manifest/compatibility.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
 import { sharedIn } from '../../manifest/used-checks.ts'
@@ -12,7 +14,13 @@ import type { ClassifiedColumn } from '../../policy/masking.ts'
 import type { GrantSubject } from '../../registry/grants.ts'
 import type { Product } from '../../registry/products.ts'
 import { blockingColumns } from '../../registry/raised-classes.ts'
-import { findVersion, formerColumns, type ManifestRecord, type ProductVersion } from '../../registry/versions.ts'
+import {
+  findVersion,
+  formerColumns,
+  listVersions,
+  type ManifestRecord,
+  type ProductVersion,
+} from '../../registry/versions.ts'
 import { readsAtOneMoment } from '../connections/connections.ts'
 import { deleteNotes, momentNotes, plannedReads } from '../products/input-reads.ts'
 import { requireLogs } from '../products/log-reads.ts'
@@ -221,10 +229,23 @@ export async function versionProblem(
     })
   }
   const current = product.currentVersion
-  if (current === null || verdict !== 'breaking' || major(version) > major(current)) return null
-  return new SluiceError('CONFLICT', `the changes break readers of version ${current}`, {
+  if (current === null || verdict !== 'breaking') return null
+  const deployed = (await listVersions(platform.pool, product.id)).map((one) => one.version).toSorted(rcompare)
+  if (major(version) <= major(current)) return breaking(current, changes, deployed)
+  // A pre-release promises nothing.
+  const isFormer = (one: string) => major(one) === major(version) && lt(one, version) && prerelease(one) === null
+  const former = deployed.find(isFormer)
+  if (same || former === undefined) return null
+  const before = await findVersion<ManifestSet>(platform.pool, product.id, former)
+  const since = before && compareManifests(before.normalised, manifests)
+  return since?.verdict === 'breaking' ? breaking(former, since.changes, deployed) : null
+}
+
+/** Readers of a major number count on it, also of one that is not in service just now. */
+function breaking(readOf: string, changes: readonly Change[], deployed: readonly string[]): SluiceError {
+  return new SluiceError('CONFLICT', `the changes break readers of version ${readOf}`, {
     code: 'breaking_change',
-    remedy: `Deploy it as ${inc(current, 'major')}.`,
+    remedy: `Deploy it as ${major(deployed[0] ?? readOf) + 1}.0.0.`,
     details: { changes: changes.filter((change) => change.verdict === 'breaking') },
   })
 }

@@ -144,16 +144,19 @@ function intervalNotKept({ continuous_aggregates: aggregates = [] }: ContractCon
 }
 
 function policyFor(schema: TableSchema, product: ServedProduct, access: ReadAccess, served: ServedTarget): ReadPolicy {
-  const masked = new Set([...access.masks.map((mask) => mask.column), ...served.maskedColumns])
-  const isMasked = (name: string) => masked.has(name) || masked.has(name.replace(/^previous_/, ''))
   const names = schema.columns.map((column) => column.name)
   return {
     version: product.policyVersion,
     rows: { op: 'all' },
     claims: {},
     visibleColumns: names,
-    maskedColumns: names.filter(isMasked),
+    maskedColumns: maskedOf(names, [...access.masks.map((mask) => mask.column), ...served.maskedColumns]),
   }
+}
+
+/** A former value is masked with its column. */
+function maskedOf(names: readonly string[], masked: readonly string[]): readonly string[] {
+  return names.filter((name) => masked.includes(name) || masked.includes(name.replace(/^previous_/, '')))
 }
 
 function marksOf({ product, served, access, policy }: ReadView): EpochMarks {
@@ -165,7 +168,7 @@ function marksOf({ product, served, access, policy }: ReadView): EpochMarks {
     epoch,
     snapshot_id: served.snapshotId,
     as_of: served.committedAt,
-    masked_columns: served.maskedColumns.filter((name) => policy.visibleColumns.includes(name)),
+    masked_columns: maskedOf(policy.visibleColumns, served.maskedColumns),
     store: `${served.plugin.type}:${served.plugin.name}`,
   }
   const identity = [product.tenant, product.id, product.policyVersion, access.variant, epoch, version]
