@@ -25,6 +25,7 @@ import { type Databases, openDatabases, openObjectStore } from './assembly/stora
 import { TOKENS } from './assembly/tokens.ts'
 import { Sandbox } from './catalog/sandbox.ts'
 import type { Config } from './config.ts'
+import type { DatabaseAddress } from './database/address.ts'
 import { checkSessions } from './database/kept-sessions.ts'
 import { openListener } from './database/listener.ts'
 import { type AppliedMigration, migrate } from './database/migrate.ts'
