@@ -2,10 +2,11 @@
  * What a start refuses of a configuration, before it makes or opens anything; `sluice config --check` asks nothing else. Each part
  * is judged by the very function by which it is opened later. Whether servers answer is known when they are asked.
  */
+import { stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import { EMBEDDED_ISSUER_PATH, type EmbeddedIssuer } from '../auth/embedded-issuer.ts'
 import { issuerOfDashboards, type TrustedIssuer } from '../auth/issuers.ts'
-import { checkFolder } from '../command/failures.ts'
 import type { Config } from '../config.ts'
 import { checkAddress } from '../http/server.ts'
 import { createNetworkPolicy } from '../ingestion/network.ts'
@@ -49,6 +50,17 @@ export async function checkConfig(config: Config): Promise<void> {
   await checkDashboards(config, issuers, serving, search)
   if (config.openlineage !== undefined) networkOf(config.openlineage)
   if (config.wire.port !== undefined) await (await import('./wire.ts')).wireTls(config.wire)
+}
+
+/** Throws what making it would where something else is there, or no folder is where it should lie; makes nothing. */
+async function checkFolder(folder: string): Promise<void> {
+  const found = await stat(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null
+    throw error
+  })
+  if (found === null && dirname(folder) !== folder) return checkFolder(dirname(folder))
+  if (found?.isDirectory() === false)
+    throw Object.assign(new Error(`${folder} is no folder`), { code: 'EEXIST', syscall: 'mkdir', path: folder })
 }
 
 /** Of the server, as pages, links and tokens name it. */

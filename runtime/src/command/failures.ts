@@ -68,17 +68,6 @@ export async function makeFolder(folder: string): Promise<void> {
   await makeOne(folder)
 }
 
-/** Throws as `makeFolder` does where something else is there, or no folder is where it should lie; makes nothing. */
-export async function checkFolder(folder: string): Promise<void> {
-  const found = await stat(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null
-    throw error
-  })
-  if (found === null && dirname(folder) !== folder) return checkFolder(dirname(folder))
-  if (found?.isDirectory() === false)
-    throw Object.assign(new Error(`${folder} is no folder`), { code: 'EEXIST', syscall: 'mkdir', path: folder })
-}
-
 /** Nothing is done where it is there; a link that leads nowhere is not. */
 async function makeOne(folder: string): Promise<void> {
   try {

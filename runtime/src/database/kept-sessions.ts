@@ -3,7 +3,7 @@
  * `statement`) gives each transaction another one: locks that belong to a session are left behind in it, so that a product would
  * never be made again, no notification arrives, and what a session was set to is another client's or nobody's.
  */
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { DatabaseAddress } from './address.ts'
 import { toDatabaseError } from './errors.ts'
 import { openPool } from './pools.ts'
@@ -37,7 +37,7 @@ export async function checkSessions(address: DatabaseAddress): Promise<{ readonl
       other.release(true)
     }
   } catch (error) {
-    throw error instanceof SluiceError ? error : inWords(error)
+    throw isSluiceError(error) ? error : inWords(error)
   } finally {
     await pool.end()
   }
