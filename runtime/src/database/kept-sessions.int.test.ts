@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { after, it } from 'node:test'
+import pg from 'pg'
 import type { DatabaseAddress } from './address.ts'
 import { checkSessions } from './kept-sessions.ts'
+import { clientConfig } from './pools.ts'
 import { startTestPostgres } from './testing.ts'
 
 const postgres = await startTestPostgres()
@@ -87,6 +90,27 @@ function withoutOptions(message: Buffer): Buffer {
 
 it('says of one that keeps sessions, and not what they begin with, that it does', async () => {
   assert.deepEqual(await checkSessions(await pooler(withoutOptions, null)), { keepSettings: false })
+})
+
+it('ends where the database has room for one connection alone, and says so', async () => {
+  const lone = await postgres.createDatabase()
+  try {
+    const admin = new pg.Client(clientConfig(lone.admin, { applicationName: 'test' }))
+    await admin.connect()
+    const role = `lone_${randomUUID().slice(0, 8)}`
+    await admin.query(`create role ${role} login password 'x' connection limit 1`)
+    try {
+      await assert.rejects(checkSessions({ ...lone.address, user: role, password: 'x' }), {
+        code: 'database_unavailable',
+        message: /no connection left/,
+      })
+    } finally {
+      await admin.query(`drop role ${role}`)
+      await admin.end()
+    }
+  } finally {
+    await lone.drop()
+  }
 })
 
 it('says of a database that is not there what it always says', async () => {

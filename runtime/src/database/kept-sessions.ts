@@ -4,6 +4,7 @@
  * never be made again, no notification arrives, and what a session was set to is another client's or nobody's.
  */
 import { isSluiceError, SluiceError } from '@sluice/sdk'
+import type pg from 'pg'
 import type { DatabaseAddress } from './address.ts'
 import { toDatabaseError } from './errors.ts'
 import { openPool } from './pools.ts'
@@ -20,22 +21,7 @@ const LIMIT_MS = 15_000
 export async function checkSessions(address: DatabaseAddress): Promise<{ readonly keepSettings: boolean }> {
   const pool = openPool(address, { applicationName: 'sluice', maxConnections: 2, statementTimeoutMs: LIMIT_MS })
   try {
-    const [one, other] = await Promise.all([pool.connect(), pool.connect()])
-    try {
-      // A pooler gives the next of the free ones, which the second answer shows, or the newest: then the other has the first's.
-      const answers = [await asked(one), await asked(one)]
-      await other.query('begin')
-      const kept = await asked(other)
-      const last = await asked(one).catch((cause: unknown) => {
-        throw pooled('one connection waits for the transaction of another', cause)
-      })
-      const [first, ...later] = [...answers, last].map(({ session }) => session)
-      if (kept.session === first || later.some((session) => session !== first)) throw pooled(SHARED)
-      return { keepSettings: kept.settings }
-    } finally {
-      one.release(true)
-      other.release(true)
-    }
+    return await withClient(pool, (one) => withClient(pool, (other) => compared(one, other)))
   } catch (error) {
     throw isSluiceError(error) ? error : inWords(error)
   } finally {
@@ -43,8 +29,33 @@ export async function checkSessions(address: DatabaseAddress): Promise<{ readonl
   }
 }
 
-async function asked(db: { query(text: string): Promise<{ rows: unknown[] }> }) {
-  return (await db.query(SETTINGS_AND_SESSION)).rows[0] as { readonly session: number; readonly settings: boolean }
+type Asked = Pick<pg.ClientBase, 'query'>
+
+async function withClient<T>(pool: pg.Pool, work: (client: Asked) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  try {
+    return await work(client)
+  } finally {
+    client.release(true)
+  }
+}
+
+async function compared(one: Asked, other: Asked): Promise<{ readonly keepSettings: boolean }> {
+  // A pooler gives the next of the free ones, which the second answer shows, or the newest: then the other has the first's.
+  const answers = [await asked(one), await asked(one)]
+  await other.query('begin')
+  const kept = await asked(other)
+  const last = await asked(one).catch((cause: unknown) => {
+    throw pooled('one connection waits for the transaction of another', cause)
+  })
+  const [first, ...later] = [...answers, last].map(({ session }) => session)
+  if (kept.session === first || later.some((session) => session !== first)) throw pooled(SHARED)
+  return { keepSettings: kept.settings }
+}
+
+async function asked(db: Asked) {
+  const { rows } = await db.query<{ session: number; settings: boolean }>(SETTINGS_AND_SESSION)
+  return rows[0] as { readonly session: number; readonly settings: boolean }
 }
 
 const SHARED = 'it gives each transaction another session'
