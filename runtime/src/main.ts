@@ -131,8 +131,8 @@ export async function startRuntime(
   const lack = confinementText(confinement)
   if (lack !== null) logger.warn(lack)
   try {
-    await checkConfig(config)
     for (const folder of [config.data_dir, config.secrets_dir]) await makeFolder(folder)
+    await checkConfig(config)
     await lifecycle.start(
       'the lock',
       () => lockFolder(config.data_dir),
