@@ -26,6 +26,8 @@ import { type Databases, openDatabases, openObjectStore } from './assembly/stora
 import { TOKENS } from './assembly/tokens.ts'
 import { Sandbox } from './catalog/sandbox.ts'
 import type { Config } from './config.ts'
+import type { DatabaseAddress } from './database/address.ts'
+import { checkSessions } from './database/kept-sessions.ts'
 import { openListener } from './database/listener.ts'
 import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
@@ -83,6 +85,10 @@ export async function assemble(
     () => openDatabases(config, logger),
     async ({ embedded }) => embedded?.stop(),
   )
+  // The embedded one is asked itself.
+  if (databases.embedded === null) {
+    await lifecycle.during('the sessions of the registry', () => tellSessions(databases.registry, logger))
+  }
   const pool = await lifecycle.start(
     'the registry',
     () =>
@@ -260,6 +266,15 @@ export async function assemble(
     })
   }
   return { container, databases, metrics, warm }
+}
+
+async function tellSessions(address: DatabaseAddress, logger: Logger): Promise<void> {
+  const { keepSettings } = await checkSessions(address)
+  if (keepSettings) return
+  logger.warn('what stands before the registry keeps from its sessions what they are asked to begin with', {
+    remedy:
+      'Name PostgreSQL itself in database.registry_url; else nothing may be set for its role or database, as a search path or a time-out.',
+  })
 }
 
 function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {

@@ -7,6 +7,7 @@ import { kernelWalls } from '@sluice/engine'
 import type { Logger } from '@sluice/sdk'
 import { admissionOf } from './assembly/admission.ts'
 import { createApi } from './assembly/api.ts'
+import { checkConfig } from './assembly/checked-config.ts'
 import { watchedEngines } from './assembly/compute.ts'
 import { checkTenants, confined, confinementOf, confinementText } from './assembly/confinement.ts'
 import { Lifecycle } from './assembly/lifecycle.ts'
@@ -131,6 +132,7 @@ export async function startRuntime(
   if (lack !== null) logger.warn(lack)
   try {
     for (const folder of [config.data_dir, config.secrets_dir]) await makeFolder(folder)
+    await checkConfig(config)
     await lifecycle.start(
       'the lock',
       () => lockFolder(config.data_dir),
@@ -228,7 +230,7 @@ export async function startRuntime(
       () => jobs.stop(),
     )
     const computes = assembled.container.resolve(TOKENS.computes)
-    const policy = await policyEndpoint(config, issuers, computes, container.resolve(TOKENS.services))
+    const policy = await policyEndpoint(config, issuers, computes.all, container.resolve(TOKENS.services))
     const engines = watchedEngines(computes)
     if (engines.length > 0) {
       const issuer = policy?.issuer

@@ -51,7 +51,7 @@ function notWhole(cause: SluiceError): SluiceError {
   })
 }
 
-function configuredLogins(urls: Omit<Config['database'], 'registry_url'>): Databases['serving'] {
+function configuredLogins(urls: Config['database']): Databases['serving'] {
   const { serving_owner_url: owner, serving_writer_url: writer, serving_reader_url: reader } = urls
   if (owner === undefined && writer === undefined && reader === undefined) return null
   if (owner !== undefined && writer !== undefined && reader !== undefined) return { owner, writer, reader }
@@ -59,6 +59,17 @@ function configuredLogins(urls: Omit<Config['database'], 'registry_url'>): Datab
     code: 'invalid_config',
     remedy: 'Set database.serving_owner_url, serving_writer_url and serving_reader_url.',
   })
+}
+
+/** Throws CONFIG for an address that is none, and where of the logins of the structured store not all are named. */
+export function checkDatabases({
+  database: { catalog_admin_url: catalogAdmin, ...database },
+}: Pick<Config, 'database'>) {
+  const logins = database.registry_url === undefined ? null : configuredLogins(database)
+  for (const url of [database.registry_url, catalogAdmin, ...Object.values(logins ?? {})]) {
+    if (url !== undefined) parseAddress(url)
+  }
+  return logins
 }
 
 const lakeFolder = ({ data_dir: dataDirectory }: Config) => join(dataDirectory, 'lake')

@@ -36,7 +36,7 @@ export async function openWire({
 }: WireDoor): Promise<RunningWire | null> {
   const { wire, limits } = config
   if (wire.port === undefined) return null
-  const tls = await tlsOf(wire)
+  const tls = await wireTls(wire)
   const catalogue = new CatalogueServer({
     dataDirectory: config.data_dir,
     mostSets: wire.catalogues,
@@ -93,7 +93,8 @@ interface Tls {
   readonly endPoint: Buffer | null
 }
 
-async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<Tls | null> {
+/** Null: without. Throws CONFIG `invalid_config` where it could let nobody in. */
+export async function wireTls({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<Tls | null> {
   if (certFile === undefined && keyFile === undefined) {
     if (isLoopback(host)) return null
     throw invalid(

@@ -1,7 +1,7 @@
 /** Rows that leave in every format, at every limit: whole, or cut where it is said, never less without a word. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -108,6 +108,24 @@ describe('exports', () => {
       assert.equal((await saved(format, FEW + 1, MANY)).rows, null)
     })
   }
+
+  it('say how many rows are in the file, whatever ends of lines and quotes stand in these', async () => {
+    const sql = `SELECT i, 'a "b"' || chr(10) || '],"row_count":7,"truncated":' || chr(13) AS "x,y\n" FROM range(1, ${FEW}) r(i)`
+    const wide = `SELECT ${Array.from({ length: 40 }, (_, at) => `${at} AS c${at}, [true, false] AS l${at}`).join(', ')}`
+    limits.export_rows = FEW
+    for (const format of ['csv', 'ndjson', 'parquet', 'json']) {
+      for (const [statement, count] of [
+        [sql, `${FEW - 1} rows`],
+        [wide, '1 row'],
+        [`${wide} WHERE false`, '0 rows'],
+      ] as const) {
+        const output = join(folder, `told.${format}`)
+        const call = callOf({ words: [], flags: { format, output } }, [statement], { environment: {}, flags: {} })
+        const said = await QUERY_COMMANDS['query']?.run(call)
+        assert.equal(said, `${count}, ${(await stat(output)).size} bytes: ${output}`)
+      }
+    }
+  })
 
   it('are not asked for where their file cannot be written', async () => {
     for (const output of ['/proc/rows.csv', folder, join(folder, 'absent/rows.csv'), join(folder, 'a\0b')]) {

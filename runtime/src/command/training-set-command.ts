@@ -5,6 +5,7 @@ import { UsageError } from './arguments.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { reasonUnread } from './failures.ts'
 import { refuseUnwritable, save } from './saved-answer.ts'
+import { writtenRows } from './written-rows.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
   parquet: 'application/vnd.apache.parquet',
@@ -39,7 +40,7 @@ async function makeTrainingSet(call: CommandCall): Promise<unknown> {
   if (out !== undefined) await refuseUnwritable(out)
   const response = await (await call.client()).open('POST', '/api/v1/training-sets', body, accept)
   await save(Readable.fromWeb(response.body as ReadableStream), out)
-  return undefined
+  return out === undefined ? undefined : writtenRows(out, format)
 }
 
 /** What it says is the server's to judge. */

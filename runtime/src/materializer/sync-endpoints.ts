@@ -1,5 +1,5 @@
 /** Brings every store of a product up to date, each by itself; one that fails leaves the others served. */
-import type { Logger } from '@sluice/sdk'
+import { isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { backOffMs } from '../jobs/back-off.ts'
 import { tenantScratch } from '../lake/tenant-layout.ts'
@@ -17,7 +17,7 @@ import {
   isUnreadable,
   lostCopy,
 } from '../registry/endpoint-states.ts'
-import { isNewestWriter, raiseFence, whileNewestWriter } from '../registry/fences.ts'
+import { isNewestWriter, passTokens, raiseFence, whileNewestWriter } from '../registry/fences.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { ChangeSets, type ChangeSetsDeps } from './change-sets.ts'
@@ -181,6 +181,8 @@ async function syncCopies(
         settle(index, { state: 'ok', epoch: newest.epoch })
       } catch (error) {
         signal.throwIfAborted()
+        // The store has seen a newer token than there is: the next attempt has one above.
+        if (isSluiceError(error, 'FENCED')) await passTokens(deps.pool, product.id, token)
         // Not of the shape that the store itself has written down: this copy cannot be believed.
         const isDamaged = isDamage(error)
         const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))

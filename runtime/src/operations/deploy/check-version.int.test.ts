@@ -8,8 +8,9 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Product } from '../../registry/products.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
 import { saveVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
-import { type Checked, versionProblem } from './check-version.ts'
+import type { DeployDeps } from './deps.ts'
+import { versionProblem } from './check-version.ts'
+import type { Checked } from './checked.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
@@ -156,7 +157,7 @@ for (const [deployed, live, next, told] of CASES) {
     const liveShape = deployed.find(([version]) => version === live)?.[1] ?? ''
     const plan = { version: next[0], ...compareManifests(await shaped(liveShape), manifests) }
     const checked = { product: { ...product, currentVersion: live } as Product, manifests, plan } as unknown as Checked
-    const problem = await versionProblem({ pool } as unknown as Platform, checked)
+    const problem = await versionProblem({ pool } as unknown as DeployDeps, checked)
     const [broken, remedy] = told?.split(': ') ?? []
     const expected = told === null ? null : `the changes break readers of version ${broken}; Deploy it as ${remedy}.`
     assert.equal(problem && `${problem.message}; ${problem.remedy}`, expected)
