@@ -16,6 +16,7 @@ import { commandOf, doorOf, isWrite } from '../sql/commands.ts'
 import { withoutDatabase } from '../sql/table-names.ts'
 import type { Statement } from '../sql/words.ts'
 import { productPlan } from './product-plan.ts'
+import type { Snapshot } from './snapshot.ts'
 
 export interface RowPlan {
   /** What a client is told before it binds anything. */
@@ -54,6 +55,8 @@ export interface PlanSession extends SessionView {
   set(name: string, value: string, isLocal: boolean): void
   /** Null: all namespaces. */
   searchPath(): string | null
+  /** Asked by each statement that reads; null: it reads what there is when it begins. */
+  reads(): Snapshot | null
   /** Its name, as the client knows it. */
   readonly database: string
 }
@@ -87,7 +90,10 @@ function cataloguePlan(
   const isOfPath = asked.some(({ name }) => name.toLowerCase() === 'search_path')
   const isOfTables = isOfPath || needsTables(words)
   // Of the path of a session it depends on the tables which schema is the current one.
-  const ask = () => ({ needsTables: isOfTables || session.searchPath() !== null })
+  const ask = () => {
+    session.reads()
+    return { needsTables: isOfTables || session.searchPath() !== null }
+  }
   return {
     tag: selected,
     describe: (call) => catalogue.within(ask(), call, (link) => describeByCatalogue(link, statement(), call.signal)),
