@@ -6,6 +6,7 @@ import type { SessionView } from '../catalogue/own-views.ts'
 import type { Format, ParameterValue } from '../protocol/client-messages.ts'
 import type { RowBatch } from '../protocol/row-batch.ts'
 import type { WireColumn } from '../protocol/server-messages.ts'
+import type { Snapshot } from './snapshot.ts'
 
 export interface RowPlan {
   /** What a client is told before it binds anything. */
@@ -44,6 +45,8 @@ export interface PlanSession extends SessionView {
   set(name: string, value: string, isLocal: boolean): void
   /** Null: all namespaces. */
   searchPath(): string | null
+  /** Asked by each statement that reads; null: it reads what there is when it begins. */
+  reads(): Snapshot | null
   /** Its name, as the client knows it. */
   readonly database: string
 }

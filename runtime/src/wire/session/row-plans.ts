@@ -38,7 +38,10 @@ function cataloguePlan(
   const isOfPath = asked.some(({ name }) => name.toLowerCase() === 'search_path')
   const isOfTables = isOfPath || needsTables(words)
   // Of the path of a session it depends on the tables which schema is the current one.
-  const ask = () => ({ needsTables: isOfTables || session.searchPath() !== null })
+  const ask = () => {
+    session.reads()
+    return { needsTables: isOfTables || session.searchPath() !== null }
+  }
   return {
     tag: selected,
     describe: (call) => catalogue.within(ask(), call, (link) => describeByCatalogue(link, statement(), call.signal)),

@@ -1,7 +1,9 @@
 /** A session of a client that was let in: its messages in their order, each answered before the next is looked at. */
 import { setImmediate } from 'node:timers/promises'
 import type { TenantCall } from '../../flow.ts'
+import { databaseNow } from '../../registry/clock.ts'
 import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
+import type { Frame } from '../protocol/frames.ts'
 import * as say from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import { commandOf, cursorOf, fetchOf, isOfTables } from '../sql/commands.ts'
@@ -63,7 +65,8 @@ export class Session {
       forgetStatements: (name) => this.#kept.forgetStatements(name),
       report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
     }
-    this.#parts = { ...parts, session: sessionPlans(this.#kept, this.#state, parts.authority.tenant) }
+    const own = { database: parts.authority.tenant, now: () => databaseNow(parts.platform.pool) }
+    this.#parts = { ...parts, session: sessionPlans(this.#kept, this.#state, own) }
     parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
   }
 
@@ -84,11 +87,11 @@ export class Session {
 
   /** Fulfilled when the session is over. */
   async run(): Promise<void> {
-    const { stream, idleMs } = this.#parts
+    const { stream } = this.#parts
     try {
       await this.#ready()
       for (let turn = 0; ; ) {
-        const frame = await stream.next('message', idleMs)
+        const frame = await this.#nextFrame()
         if (frame === null || this.#ending !== null) break
         const message = parseMessage(frame)
         if (message.kind === 'terminate') break
@@ -102,6 +105,15 @@ export class Session {
       this.#closeAll()
       stream.end(this.#ending === null ? undefined : say.errorResponse(this.#ending))
     }
+  }
+
+  /** As long as its client allows at most, where that is less than the configuration does. */
+  #nextFrame(): Promise<Frame | null> {
+    const { stream, idleMs, settings } = this.#parts
+    const isInTransaction = this.#transaction.state !== 'I'
+    const ownMs = settings.idleMs(isInTransaction) ?? idleMs
+    if (ownMs >= idleMs) return stream.next('message', idleMs)
+    return stream.next('message', ownMs, isInTransaction ? '25P03' : '57P05')
   }
 
   async #take(message: ClientMessage): Promise<void> {

@@ -32,11 +32,19 @@ export function doorOf(words: readonly Word[], names: CatalogueNames): Door {
   if (namesRelation(words, names)) return 'catalogue'
   const command = commandOf({ words })
   if (command !== 'select' && command !== 'values') return 'products'
-  if (words.some(({ kind, value }) => kind === 'name' && value === 'from')) return 'products'
   const called = calledNames(words)
+  if (words.some(isFrom)) return isOfOwnCalls(words, called, names) ? 'catalogue' : 'products'
   if (!called.every((name) => names.isFunction(name))) return 'products'
   const isOwn = called.some((name) => names.isOwnFunction(name)) || words.some((_, at) => isOwnWord(words, at))
   return isOwn || words.every((word, at) => isPlain(word, words[at - 1])) ? 'catalogue' : 'products'
+}
+
+const isFrom = ({ kind, value }: Word): boolean => kind === 'name' && value === 'from'
+
+/** `FROM unnest(current_schemas(true))`: rows of calls alone, one of which only a PostgreSQL has. */
+function isOfOwnCalls(words: readonly Word[], called: readonly string[], names: CatalogueNames): boolean {
+  const areCalls = words.every((word, at) => !isFrom(word) || words[at + 2]?.text === '(')
+  return areCalls && called.some((name) => names.isOwnFunction(name)) && called.every((name) => names.isFunction(name))
 }
 
 /** Whether a relation of the catalogue is named. */
