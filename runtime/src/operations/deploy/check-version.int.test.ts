@@ -8,9 +8,9 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Product } from '../../registry/products.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
 import { saveVersion } from '../../registry/versions.ts'
-import type { DeployDeps } from './deps.ts'
 import { versionProblem } from './check-version.ts'
 import type { Checked } from './checked.ts'
+import type { DeployDeps } from './deps.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
