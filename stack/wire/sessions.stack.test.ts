@@ -250,6 +250,15 @@ describe('a session tells and does what that of a PostgreSQL does', () => {
       ),
     ]))
 
+  it('with parameters beside such arrays, of the types that are asked of them', async () => {
+    const text = "SELECT id FROM crm.people WHERE id = ANY('{1,2,12}'::int4[]) AND id > $1 AND day > $2 AND amount < $3"
+    const [mine, other] = await Promise.all([ours, theirs].map((client) => parameterTypes(client, text)))
+    assert.deepEqual(mine, [23, 1082, 1700])
+    assert.deepEqual(mine, other)
+    const { rows } = await ours.query(text, ['3', '2024-02-01', '0'])
+    assert.deepEqual(rows, [{ id: 12 }])
+  })
+
   it('with the time that a client may say nothing', async () => {
     for (const [statements, code] of [
       [['SET idle_session_timeout = 300'], '57P05'],
@@ -311,6 +320,26 @@ describe('a transaction of REPEATABLE READ', () => {
     }
   })
 })
+
+/** As they are told before anything is bound. */
+function parameterTypes(client: pg.Client, text: string): Promise<readonly number[]> {
+  return new Promise((resolve, reject) => {
+    let told: readonly number[] = []
+    client.query({
+      submit(connection: pg.Connection) {
+        connection.once('parameterDescription', ({ dataTypeIDs }: { dataTypeIDs: number[] }) => {
+          told = dataTypeIDs
+        })
+        connection.parse({ name: '', text, types: [] }, true)
+        connection.describe({ type: 'S', name: '' }, true)
+        connection.sync()
+      },
+      handleRowDescription() {},
+      handleReadyForQuery: () => resolve(told),
+      handleError: reject,
+    } as unknown as pg.Submittable)
+  })
+}
 
 /** Two statements before one Sync, the other of which is sent when `between` is done; the first column of each row. */
 function piped(client: pg.Client, sql: string, between: () => Promise<void>): Promise<readonly string[]> {
