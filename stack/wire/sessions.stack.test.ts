@@ -348,7 +348,7 @@ function piped(client: pg.Client, sql: string, between: () => Promise<void>): Pr
     let done = 0
     const send = (connection: pg.Connection) => {
       connection.parse({ name: '', text: sql, types: [] }, true)
-      connection.bind({ portal: '', statement: '', values: [], binary: false }, true)
+      connection.bind({ portal: '', statement: '', values: [] }, true)
       connection.execute({ portal: '', rows: '' } as never, true)
     }
     let wire: pg.Connection
