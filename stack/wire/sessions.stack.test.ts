@@ -245,7 +245,19 @@ describe('a session tells and does what that of a PostgreSQL does', () => {
       "SELECT id FROM crm.people WHERE big <> ALL('{}'::bigint[]) ORDER BY id LIMIT 1",
       "SELECT id FROM crm.people WHERE id = ANY('{1,x}'::int[])",
       "SELECT '{1,2}'::text AS text FROM crm.people WHERE id = 1",
+      ...['\\143\\x69ty\\u0020\\U00000033', '\\UFFFFFFFF', '\\ud800', '\\u12', '\\000', '\\xff'].map(
+        (text) => `SELECT id FROM crm.people WHERE city = ANY(E'{${text}}'::text[])`,
+      ),
     ]))
+
+  it('with parameters beside such arrays, of the types that are asked of them', async () => {
+    const text = "SELECT id FROM crm.people WHERE id = ANY('{1,2,12}'::int4[]) AND id > $1 AND day > $2 AND amount < $3"
+    const [mine, other] = await Promise.all([ours, theirs].map((client) => parameterTypes(client, text)))
+    assert.deepEqual(mine, [23, 1082, 1700])
+    assert.deepEqual(mine, other)
+    const { rows } = await ours.query(text, ['3', '2024-02-01', '0'])
+    assert.deepEqual(rows, [{ id: 12 }])
+  })
 
   it('with the time that a client may say nothing', async () => {
     for (const [statements, code] of [
@@ -305,6 +317,100 @@ describe('a transaction of REPEATABLE READ', () => {
       for (const client of [committed, first, late]) assert.deepEqual(await counted(client), after)
     } finally {
       for (const client of [committed, first, late]) await client.end()
+    }
+  })
+})
+
+/** As they are told before anything is bound. */
+function parameterTypes(client: pg.Client, text: string): Promise<readonly number[]> {
+  return new Promise((resolve, reject) => {
+    let told: readonly number[] = []
+    client.query({
+      submit(connection: pg.Connection) {
+        connection.once('parameterDescription', ({ dataTypeIDs }: { dataTypeIDs: number[] }) => {
+          told = dataTypeIDs
+        })
+        connection.parse({ name: '', text, types: [] }, true)
+        connection.describe({ type: 'S', name: '' }, true)
+        connection.sync()
+      },
+      handleRowDescription() {},
+      handleReadyForQuery: () => resolve(told),
+      handleError: reject,
+    } as unknown as pg.Submittable)
+  })
+}
+
+/** Two statements before one Sync, the other of which is sent when `between` is done; the first column of each row. */
+function piped(client: pg.Client, sql: string, between: () => Promise<void>): Promise<readonly string[]> {
+  return new Promise((resolve, reject) => {
+    const rows: string[] = []
+    let done = 0
+    const send = (connection: pg.Connection) => {
+      connection.parse({ name: '', text: sql, types: [] }, true)
+      connection.bind({ portal: '', statement: '', values: [] }, true)
+      connection.execute({ portal: '', rows: '' } as never, true)
+    }
+    let wire: pg.Connection
+    client.query({
+      submit(connection: pg.Connection) {
+        wire = connection
+        send(wire)
+        wire.flush()
+      },
+      handleDataRow: ({ fields }: { fields: string[] }) => rows.push(String(fields[0])),
+      handleCommandComplete() {
+        done += 1
+        if (done > 1) return
+        between().then(() => {
+          send(wire)
+          wire.sync()
+        }, reject)
+      },
+      handleReadyForQuery: () => resolve(rows),
+      handleError: (error: Error) => {
+        reject(error)
+        wire.sync()
+      },
+      handleRowDescription() {},
+      handleEmptyQuery() {},
+    } as unknown as pg.Submittable)
+  })
+}
+
+describe('statements before one Sync', () => {
+  it('are one transaction, of the level that the session has for those to come', async () => {
+    const sql = 'SELECT count(*) FROM crm.people'
+    for (const [level, isOne] of [
+      ['repeatable read', true],
+      ['read committed', false],
+    ] as const) {
+      const pairs: [pg.Client, () => Promise<void>][] = [
+        [
+          clientOf(),
+          async () => {
+            await world.source.query(`INSERT INTO sessions (id, city) VALUES (${isOne ? 9101 : 9102}, 'piped')`)
+            await syncNow(owner)
+          },
+        ],
+        [
+          new pg.Client(world.deployment.source),
+          async () => {
+            await world.source.query("INSERT INTO crm.people (id, city) VALUES (9103, 'piped')")
+          },
+        ],
+      ]
+      for (const [client, between] of pairs) {
+        await client.connect()
+        try {
+          await client.query(`SET default_transaction_isolation = '${level}'`)
+          const [first, second] = await piped(client, sql, between)
+          assert.equal(Number(second) - Number(first), isOne ? 0 : 1)
+          assert.equal(Number((await client.query(sql)).rows[0].count), Number(first) + 1)
+        } finally {
+          await client.end()
+        }
+      }
     }
   })
 })

@@ -23,6 +23,9 @@ const masters = new MasterKeys('k1', { k1: Buffer.alloc(32, 1).toString('base64'
 /** What happens while the plugin looks at somebody's settings. */
 let meanwhile: (() => Promise<unknown>) | null = null
 
+/** The login that the plugin was given to look at, each time. */
+let opened: string[] = []
+
 const connector = {
   type: 'places',
   settingsSchema: {
@@ -30,12 +33,14 @@ const connector = {
     properties: {
       host: { type: 'string' },
       schemas: { type: 'array', items: { type: 'string' } },
+      tables: { type: 'object' },
       password: { type: 'string', 'x-secret': true },
     },
     required: ['host'],
     additionalProperties: false,
   },
-  async open() {
+  async open(settings: { readonly host: string; readonly password?: string }) {
+    opened.push(`${settings.password} at ${settings.host}`)
     const now = meanwhile
     meanwhile = null
     await now?.()
@@ -106,6 +111,35 @@ it('keep a secret that is sent back as answers show it, and take none for one', 
   await register('open', {})
   const first = { configText: configText({ password: HIDDEN_SECRET }) }
   await assert.rejects(changeConnection(platform, owner, 'open', first), refused)
+})
+
+it('have a secret that stays looked at by the plugin as it is, but at no other place, and for nobody who may not say what is read', async () => {
+  const tenant = await registry.tenant()
+  const [owner, colleague] = [as(tenant, 'owner'), as(tenant, 'colleague')]
+  await inTransaction(pool, (tx) => createTenantKeys(tx, masters, tenant))
+  const shown = { host: 'db.example', password: HIDDEN_SECRET }
+  const configText = JSON.stringify({ ...shown, password: 'first' })
+  await registerConnection(platform, owner, { name: 'db', connectorType: 'places', configText }, async () => {})
+  const lookedAt = async (who: TenantCall, change: object) => {
+    opened = []
+    const told = changeConnection(platform, who, 'db', { configText: JSON.stringify({ ...shown, ...change }) })
+    const code = await told.then(
+      () => 'taken',
+      (error: { code: string }) => error.code,
+    )
+    return [...opened, code]
+  }
+  const [kept, hidden] = ['first at db.example', `${HIDDEN_SECRET} at db.example`]
+  assert.deepEqual(await lookedAt(owner, {}), [kept, 'taken'])
+  assert.deepEqual(await lookedAt(colleague, { schemas: ['public'] }), [kept, 'taken'])
+  assert.deepEqual(await lookedAt(colleague, { tables: { a: {} } }), [hidden, 'connection_owner_required'])
+  assert.deepEqual(await lookedAt(owner, { tables: { a: {} } }), [kept, 'taken'])
+  for (const [who, code] of [
+    [owner, 'invalid_connection_config'],
+    [colleague, 'connection_owner_required'],
+  ] as const) {
+    assert.deepEqual(await lookedAt(who, { host: 'other.example' }), [`${HIDDEN_SECRET} at other.example`, code])
+  }
 })
 
 it('are renamed and deleted while all other connections to the registry wait for them', async () => {

@@ -38,6 +38,7 @@ import { leaveCapture } from './captures.ts'
 import {
   changedSettings,
   checkSecretsAreSent,
+  HIDDEN_SECRET,
   isMap,
   leadsElsewhere,
   parseConfig,
@@ -132,13 +133,12 @@ export async function changeConnection(
   if (newName !== undefined) requireName(newName)
   const plugin = connectorPlugin(platform, before.connectorType)
   checkFollowable(schedule, plugin)
-  const parsed =
-    change.configText === undefined
-      ? null
-      : splitSecrets(
-          plugin,
-          await checkedByPlugin(platform, call.tenant, plugin, parseConfig(change.configText, plugin)),
-        )
+  const settings = change.configText === undefined ? null : parseConfig(change.configText, plugin)
+  const parsed = settings === null ? null : splitSecrets(plugin, settings)
+  if (settings !== null && parsed !== null) {
+    const kept = await keptSecrets(platform, call, before.id, parsed)
+    await checkedByPlugin(platform, call.tenant, plugin, { ...settings, ...kept })
+  }
   return inTransaction(platform.pool, async (tx) => {
     if (newName !== undefined) await lockClasses(tx, call.tenant)
     // As it is from here on: who sends settings of before would else bring these back, beside a secret of later.
@@ -374,6 +374,31 @@ export function readsAtOneMoment(platform: ConnectionsDeps, connection: Connecti
 }
 
 /** What its schema cannot say of the settings, the plugin says itself, when it is opened. */
+/**
+ * The secrets that stay, in place of how they are hidden: a plugin may look at what is in them, and not only whether they are there.
+ * None where the settings lead to another place, or the caller may not say what is read by them.
+ */
+async function keptSecrets(
+  { pool, masters }: ConnectionsDeps,
+  { principal, tenant }: TenantCall,
+  id: string,
+  { open, secrets }: ReturnType<typeof splitSecrets>,
+): Promise<Readonly<Record<string, string>>> {
+  const hidden = Object.keys(secrets).filter((field) => secrets[field] === HIDDEN_SECRET)
+  if (hidden.length === 0) return {}
+  return inTransaction(pool, async (tx) => {
+    // A secret that somebody stores just now is of the settings that he stores with it.
+    const connection = await lockConnection(tx, tenant, id)
+    if (connection === null) throw notFound('connection')
+    const isOwn = ownsConnection(principal, connection)
+    const leads = (name: string) =>
+      leadsElsewhere(name, connection.config[name], open[name]) || (!isOwn && isMap(open[name]))
+    if (changedSettings(connection, open).some(leads)) return {}
+    const stored = await readSecrets(tx, masters, connection)
+    return Object.fromEntries(Object.entries(stored).filter(([field]) => hidden.includes(field)))
+  })
+}
+
 async function checkedByPlugin(
   platform: ConnectionsDeps,
   tenant: string,

@@ -4,8 +4,8 @@
  * changes anything, is on no list.
  */
 import { notSupported } from '../protocol/wire-error.ts'
-import { type CatalogueNames, commandOf, isName, namesRelation } from '../sql/commands.ts'
-import type { Word } from '../sql/words.ts'
+import { type CatalogueNames, commandOf, namesRelation } from '../sql/commands.ts'
+import { isName, type Word } from '../sql/words.ts'
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 

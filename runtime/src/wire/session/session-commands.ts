@@ -1,7 +1,7 @@
 /** Commands about the session itself: what they change is here, and nothing of them reaches the engine. */
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
-import { commandOf, isName, isWrite } from '../sql/commands.ts'
-import type { Statement, Word } from '../sql/words.ts'
+import { commandOf, isWrite } from '../sql/commands.ts'
+import { isName, type Statement, type Word } from '../sql/words.ts'
 import { ISOLATION } from './settable.ts'
 import { type Scope, type Settings, scopeOf, settingOf, transactionModes } from './settings.ts'
 import type { Transaction } from './transaction.ts'

@@ -141,6 +141,7 @@ export class Session {
   #settled(): Promise<void> {
     this.#described = null
     if (this.#transaction.state === 'I') this.#kept.closePortals()
+    this.#transaction.settle()
     return this.#ready()
   }
 

@@ -8,6 +8,8 @@ import { WireError } from '../protocol/wire-error.ts'
 
 export class Snapshot {
   readonly #now: () => Promise<Date>
+  /** As `performance.now()`: its first statement may ask for no rows yet. */
+  readonly #sinceMs = performance.now()
   #instant: string | null = null
   /** By table, its snapshot in the lake. */
   readonly #read = new Map<string, string>()
@@ -19,8 +21,10 @@ export class Snapshot {
 
   /** The same in each statement, as RFC 3339. */
   async instant(): Promise<string> {
+    if (this.#instant !== null) return this.#instant
+    const passedMs = Math.floor(performance.now() - this.#sinceMs)
     // That clock counts microseconds, and what was committed in this same millisecond is there.
-    this.#instant ??= new Date((await this.#now()).getTime() + 1).toISOString()
+    this.#instant = new Date((await this.#now()).getTime() - passedMs + 1).toISOString()
     return this.#instant
   }
 

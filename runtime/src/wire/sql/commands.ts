@@ -1,6 +1,7 @@
 /** Where a statement goes, by its words. What of it is understood wrongly here is judged all the same where it goes. */
 import { notSupported } from '../protocol/wire-error.ts'
-import type { Statement, Word } from './words.ts'
+import { namesTable } from './table-names.ts'
+import { isName, type Statement, type Word } from './words.ts'
 
 export type Door = 'products' | 'catalogue'
 
@@ -41,10 +42,11 @@ export function doorOf(words: readonly Word[], names: CatalogueNames): Door {
 
 const isFrom = ({ kind, value }: Word): boolean => kind === 'name' && value === 'from'
 
-/** `FROM unnest(current_schemas(true))`: rows of calls alone, one of which only a PostgreSQL has. */
+/** `FROM unnest(current_schemas(true))`: rows of calls alone, one of which only a PostgreSQL has. A table beside them is a product. */
 function isOfOwnCalls(words: readonly Word[], called: readonly string[], names: CatalogueNames): boolean {
   const areCalls = words.every((word, at) => !isFrom(word) || words[at + 2]?.text === '(')
-  return areCalls && called.some((name) => names.isOwnFunction(name)) && called.every((name) => names.isFunction(name))
+  if (!areCalls || namesTable(words)) return false
+  return called.some((name) => names.isOwnFunction(name)) && called.every((name) => names.isFunction(name))
 }
 
 /** Whether a relation of the catalogue is named. */
@@ -90,8 +92,6 @@ function namesCatalogue(words: readonly Word[], at: number, { isRelation, isOwnF
   // There stand columns, too, and products may have some that are called so.
   return (before === ',' || before === '(') && isRelation(word.value)
 }
-
-export const isName = ({ kind }: Word): boolean => kind === 'name' || kind === 'quoted'
 
 export interface CursorDeclaration {
   readonly name: string

@@ -134,6 +134,11 @@ describe('where statements go', () => {
     for (const sql of [
       'SELECT current_database() FROM crm.people',
       'SELECT * FROM unnest([1])',
+      ...['crm.people p', 'people', 'lateral (crm.people)', '(people JOIN crm.orders ON true) p'].flatMap((table) =>
+        [', ', ' JOIN ', ' CROSS JOIN '].map(
+          (by) => `SELECT pg_typeof(id), version() FROM generate_series(1, 2) g (n)${by}${table}`,
+        ),
+      ),
       'SELECT 7/2',
       'SELECT upper($1)',
       "SELECT date '2024-01-01' + 1",
