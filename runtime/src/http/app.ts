@@ -119,6 +119,8 @@ class Edge {
   readonly #streamsOfSubjects: InFlight
   readonly #gate: FairGate
   readonly #costs = new AnswerCosts()
+  /** Answers that are made, and wait for their clients. */
+  #beingTaken = 0
   #isDraining = false
 
   constructor(deps: HttpDeps) {
@@ -179,6 +181,12 @@ class Edge {
     exchange.deadlineMs = performance.now() + exchange.timeoutMs
     exchange.onLate = (late) => this.#fail(late, late.signal.reason)
     this.deadlines.watch(exchange)
+    exchange.onMade = () => {
+      this.#beingTaken += 1
+      exchange.places.push(() => {
+        this.#beingTaken -= 1
+      })
+    }
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
@@ -219,7 +227,8 @@ class Edge {
   #refuseOverload(request: IncomingMessage): void {
     if (this.#isDraining && mayBeSentElsewhere(request))
       throw refuse('shutting_down', 'the server is shutting down', { retryAfterMs: 5_000 })
-    if (this.deadlines.size >= this.#maxInFlight) {
+    // Nothing is worked on for readers who take their time: a thousand of them, without any token, would keep all others out.
+    if (this.deadlines.size - this.#beingTaken >= this.#maxInFlight) {
       throw refuse('server_busy', 'the server is working on as many requests as it may', { retryAfterMs: 1_000 })
     }
   }
@@ -259,7 +268,9 @@ class Edge {
       }
       exchange.places.push(leave)
       // A client that reads slowly keeps nobody from work, but its own tenant where that has much unread.
+      const { onMade } = exchange
       exchange.onMade = (bytes) => {
+        onMade(bytes)
         this.#gate.keep(key, bytes)
         leave()
         exchange.places.push(() => this.#gate.drop(key, bytes))

@@ -62,6 +62,8 @@ export class Exchange implements Call, Timed {
   isLive = false
   /** What may be answered late, in place of a handler that never settles. */
   onLate: (exchange: Exchange) => void = NOTHING
+  /** At its last deadline the answer was still behind another of its connection. */
+  #waitedBehind = false
   #abort: AbortController | null = null
   #aborted: unknown = undefined
 
@@ -115,6 +117,13 @@ export class Exchange implements Call, Timed {
     const { socket, writableNeedDrain } = this.response
     if (socket === null && !this.response.destroyed) {
       // It waits behind another answer of its connection, whose client may be reading that.
+      this.#waitedBehind = true
+      this.deadlineMs = performance.now() + this.writeIdleMs
+      return
+    }
+    if (this.#waitedBehind) {
+      // Its turn may have come a moment ago.
+      this.#waitedBehind = false
       this.deadlineMs = performance.now() + this.writeIdleMs
       return
     }

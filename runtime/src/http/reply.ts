@@ -145,13 +145,13 @@ function sendAsTaken(
 
 async function sendInPieces(exchange: Exchange, bytes: Uint8Array): Promise<void> {
   exchange.onMade(bytes.byteLength)
-  await pump(exchange, exchange.response, NOTHING_YET, piecesOf(bytes))
-  if (exchange.signal.aborted) exchange.cutOff()
-  else exchange.response.end()
-}
-
-async function* piecesOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes.byteLength; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES)
+  const { response } = exchange
+  // Not by the signal: an answer that came late is still one, and whoever takes nothing of it is cut off by the deadline.
+  for (let at = 0; at < bytes.byteLength && !response.destroyed; at += PIECE_BYTES) {
+    exchange.deadlineMs = performance.now() + exchange.writeIdleMs
+    if (!response.write(bytes.subarray(at, at + PIECE_BYTES))) await drained(response)
+  }
+  response.end()
 }
 
 /**

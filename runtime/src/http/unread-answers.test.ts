@@ -1,10 +1,13 @@
 /** Long answers whose clients do not read them: how many lie in memory, who waits for them, and when they are given up. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { until } from '../../../test/until.ts'
 import type { HttpDeps } from './app.ts'
+import { Exchange } from './exchange.ts'
 import { FairGate } from './fair-gate.ts'
 import { defineRoute } from './route.ts'
 import { ANN, startTestServer, type TestServer } from './test-server.ts'
@@ -14,7 +17,7 @@ const MIB = 1024 * 1024
 const LONG = { text: `${'x'.repeat(100)}ö€`.repeat(90_000) }
 const ASKED = 6
 
-async function serve(deps: Partial<HttpDeps>) {
+async function serve(deps: Partial<HttpDeps>, timeoutMs?: number) {
   const counts = { made: 0 }
   const read = defineRoute({
     method: 'GET',
@@ -25,13 +28,25 @@ async function serve(deps: Partial<HttpDeps>) {
     auth: 'tenant',
     params: Type.Object({ name: Type.String() }),
     responses: { 200: { description: 'Rows.' } },
-    handler: async ({ params }) => {
+    handler: async ({ params, signal }) => {
       if (params.name === 'short') return { body: 'short' }
+      if (params.name === 'late') await once(signal, 'abort')
       counts.made += 1
       return { body: LONG }
     },
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
   })
-  const server = await startTestServer([read], deps)
+  const open = defineRoute({
+    method: 'GET',
+    path: '/open',
+    name: 'open',
+    summary: 'Open to all',
+    tags: ['Test'],
+    auth: 'none',
+    responses: { 200: { description: 'Pages.' } },
+    handler: () => ({ body: LONG }),
+  })
+  const server = await startTestServer([read, open], deps)
   // What it costs is known from here on.
   assert.deepEqual(await (await server.ask('/api/v1/reads/long')).json(), LONG)
   await until('nothing is under way', () => server.app.inFlight === 0)
@@ -129,4 +144,65 @@ it('turns are given by what is unread, and by nothing else, whoever waits', asyn
   assert.equal(hasBegun, false)
   gate.drop('a', 101)
   await waits
+})
+
+describe('readers who take their time', () => {
+  const line = async (server: TestServer, name = 'long') =>
+    `GET /api/v1/reads/${name} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${await server.token()}\r\n\r\n`
+
+  for (const [what, leave] of Object.entries({
+    'they go': (socket: Socket) => socket.destroy(),
+    'they end what they send, and take nothing': (socket: Socket) => socket.end(),
+    'they take nothing': () => undefined,
+  })) {
+    it(`leave nothing behind where ${what} while answers wait behind another of their connection`, async () => {
+      const { server, counts } = await serve({ maxUnreadBytes: 11 * MIB, writeIdleMs: 300 })
+      await using _ = server
+      const socket = await asking(server)
+      socket.write((await line(server)).repeat(2))
+      await until('as many are made as may lie there', () => counts.made === 2)
+      leave(socket)
+      await until('nothing is under way', () => server.app.inFlight === 0)
+      assert.equal((await server.ask('/api/v1/reads/short')).status, 200)
+      socket.destroy()
+    })
+  }
+
+  it('keep nobody out, with a token or without', async () => {
+    const { server } = await serve({ maxInFlight: ASKED })
+    await using _ = server
+    const sockets: Socket[] = []
+    for (let count = 0; count < ASKED; count += 1) {
+      const socket = count % 2 === 0 ? await asking(server) : connect(server.port, '127.0.0.1').pause()
+      if (count % 2 === 1) socket.write('GET /open HTTP/1.1\r\nHost: x\r\n\r\n')
+      sockets.push(socket)
+    }
+    await until('all are under way', () => server.app.inFlight === ASKED)
+    assert.equal((await server.ask('/api/v1/reads/short')).status, 200)
+    for (const socket of sockets) socket.destroy()
+    await until('nothing is under way', () => server.app.inFlight === 0)
+  })
+
+  it('get an answer that came late whole, as it would have come in one piece', async () => {
+    const { server } = await serve({}, 200)
+    await using _ = server
+    assert.deepEqual(await (await server.ask('/api/v1/reads/late')).json(), LONG)
+  })
+})
+
+it('an answer has its whole time from the moment on at which its connection is its own', () => {
+  const socket = {}
+  const response = { socket: null as object | null, destroyed: false, headersSent: true, writableNeedDrain: true }
+  const cut: unknown[] = []
+  const exchange = new Exchange(
+    { headers: {}, httpVersionMajor: 1, httpVersionMinor: 1, socket } as unknown as IncomingMessage,
+    { ...response, destroy: () => cut.push('cut') } as unknown as ServerResponse,
+  )
+  exchange.onDeadline()
+  Object.assign(exchange.response, { socket })
+  exchange.onDeadline()
+  assert.deepEqual(cut, [], 'the answer before it has gone a moment ago')
+  assert.ok(exchange.deadlineMs > performance.now())
+  exchange.onDeadline()
+  assert.deepEqual(cut, ['cut'])
 })
