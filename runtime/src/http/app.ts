@@ -54,7 +54,10 @@ export interface HttpDeps extends GuardDeps {
   readonly workAtOnce?: number
   /** Streams of events of one subject at once; more are answered 429. */
   readonly maxStreamsPerSubject?: number
-  /** How long a client may take nothing of its answer before its connection is given up. Default half a minute. */
+  /**
+   * How long a client may take nothing of its answer before its connection is given up, default half a minute; ten times as long
+   * where the answer holds nothing but its bytes, and none of its tenant's reads waits for these.
+   */
   readonly writeIdleMs?: number
   /** Of whole answers of one tenant that wait for their clients; its reads wait where there are more. Default 64 MiB. */
   readonly maxUnreadBytes?: number
@@ -141,7 +144,9 @@ class Edge {
     this.deadlines.forEach((timed) => {
       if (!(timed instanceof Exchange)) return
       timed.response.shouldKeepAlive = false
-      if (timed.isLive) timed.onDeadline()
+      if (!timed.isLive) return
+      timed.endBy(performance.now())
+      timed.onDeadline()
     })
   }
 
@@ -271,6 +276,7 @@ class Edge {
       const { onMade } = exchange
       exchange.onMade = (bytes) => {
         onMade(bytes)
+        exchange.isInTheWay = () => this.#gate.isShort(key)
         this.#gate.keep(key, bytes)
         leave()
         exchange.places.push(() => this.#gate.drop(key, bytes))

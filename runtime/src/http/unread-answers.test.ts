@@ -142,8 +142,11 @@ it('turns are given by what is unread, and by nothing else, whoever waits', asyn
   gate.leave('b', 1)
   await new Promise((resolve) => setImmediate(resolve))
   assert.equal(hasBegun, false)
+  assert.ok(gate.isShort('a'))
+  assert.ok(!gate.isShort('b'))
   gate.drop('a', 101)
   await waits
+  assert.ok(!gate.isShort('a'))
 })
 
 describe('readers who take their time', () => {
@@ -190,19 +193,60 @@ describe('readers who take their time', () => {
   })
 })
 
-it('an answer has its whole time from the moment on at which its connection is its own', () => {
-  const socket = {}
-  const response = { socket: null as object | null, destroyed: false, headersSent: true, writableNeedDrain: true }
-  const cut: unknown[] = []
-  const exchange = new Exchange(
-    { headers: {}, httpVersionMajor: 1, httpVersionMinor: 1, socket } as unknown as IncomingMessage,
-    { ...response, destroy: () => cut.push('cut') } as unknown as ServerResponse,
-  )
-  exchange.onDeadline()
-  Object.assign(exchange.response, { socket })
-  exchange.onDeadline()
-  assert.deepEqual(cut, [], 'the answer before it has gone a moment ago')
-  assert.ok(exchange.deadlineMs > performance.now())
-  exchange.onDeadline()
-  assert.deepEqual(cut, ['cut'])
+/** An answer that has begun, and has bytes waiting; what became of it. */
+function unread(socket: object | null) {
+  const cut: string[] = []
+  const response = {
+    socket,
+    headersSent: true,
+    destroyed: false,
+    writableNeedDrain: true,
+    destroy: () => cut.push('cut'),
+  }
+  const request = { headers: {}, httpVersionMajor: 1, httpVersionMinor: 1, socket: {} }
+  const exchange = new Exchange(request as unknown as IncomingMessage, response as unknown as ServerResponse)
+  const late = (times: number): readonly string[] => {
+    for (let count = 0; count < times; count += 1) {
+      assert.ok(count === 0 || exchange.deadlineMs > performance.now())
+      exchange.onDeadline()
+    }
+    return cut
+  }
+  return { exchange, late, response }
+}
+
+describe('an answer of which nothing is taken', () => {
+  it('has its whole time from the moment on at which its connection is its own', () => {
+    const { late, response } = unread(null)
+    late(2)
+    response.socket = {}
+    assert.deepEqual(late(1), [], 'the answer before it has gone a moment ago')
+    assert.deepEqual(late(1), ['cut'])
+  })
+
+  it('stays ten times as long where it holds nothing but its bytes, until others wait for their room', () => {
+    const { exchange, late } = unread({})
+    exchange.awaitTaken(true)
+    assert.deepEqual(late(8), [])
+    exchange.awaitTaken(true)
+    assert.deepEqual(late(9), [], 'what is taken begins it anew')
+    assert.deepEqual(late(1), ['cut'])
+
+    const other = unread({})
+    other.exchange.awaitTaken(true)
+    assert.deepEqual(other.late(3), [])
+    other.exchange.isInTheWay = () => true
+    assert.deepEqual(other.late(1), ['cut'])
+  })
+
+  it('ends with what makes its rows, and at the end of a stream, as soon as before', () => {
+    const rows = unread({})
+    rows.exchange.awaitTaken(false)
+    assert.deepEqual(rows.late(1), ['cut'])
+    const live = unread({})
+    live.exchange.isLive = true
+    live.exchange.awaitTaken(true)
+    live.exchange.endBy(performance.now())
+    assert.deepEqual(live.late(1), ['cut'])
+  })
 })
