@@ -181,8 +181,9 @@ describe('readers who take their time', () => {
       sockets.push(socket)
     }
     await until('all are under way', () => server.app.inFlight === ASKED)
-    assert.equal((await server.ask('/api/v1/reads/short')).status, 200)
+    const { status } = await server.ask('/api/v1/reads/short')
     for (const socket of sockets) socket.destroy()
+    assert.equal(status, 200)
     await until('nothing is under way', () => server.app.inFlight === 0)
   })
 
