@@ -6,8 +6,7 @@ import 'reflect-metadata'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Lake, namingBrokenFiles, type ObjectStore, ReachableFiles } from '@sluice/iceberg'
-import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
-import type pg from 'pg'
+import type { ConnectorHost, Logger } from '@sluice/sdk'
 import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { openLogins } from './assembly/catalog.ts'
@@ -15,6 +14,7 @@ import { openComputes } from './assembly/compute.ts'
 import type { Confinement } from './assembly/confinement.ts'
 import { openDashboards } from './assembly/dashboard-server.ts'
 import { openBus, openChanges } from './assembly/event-bus.ts'
+import { afterMove, checkLakeIsKnown, tellAbsent } from './assembly/lake-place.ts'
 import type { Lifecycle } from './assembly/lifecycle.ts'
 import { materializeDeps, openChangeSpools } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
@@ -22,12 +22,10 @@ import { lentAccessOf, type OpenedDestinations, openDestinations } from './assem
 import type { Platform } from './assembly/platform.ts'
 import { createConnectorHost, defaultSettings, lakeEngineOver, servicesOf, tellProof } from './assembly/plugin-host.ts'
 import { codeFolderOf, cpuLedger, openEngine, openSources, openThreads } from './assembly/processes.ts'
-import { type Databases, openDatabases, openObjectStore } from './assembly/storage.ts'
+import { type Databases, openDatabases, openObjectStore, tellSessions } from './assembly/storage.ts'
 import { TOKENS } from './assembly/tokens.ts'
 import { Sandbox } from './catalog/sandbox.ts'
 import type { Config } from './config.ts'
-import type { DatabaseAddress } from './database/address.ts'
-import { checkSessions } from './database/kept-sessions.ts'
 import { openListener } from './database/listener.ts'
 import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
@@ -51,12 +49,10 @@ import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import { proofRules } from './plugins/proof-rules.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { CpuAccounts } from './registry/cpu-accounts.ts'
-import { loseCopies } from './registry/endpoint-states.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { EPOCHS_CHANNEL } from './registry/materializations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
 import { checkMasterKeys, neededMasterKeys } from './registry/tenant-keys.ts'
-import { hasHadTenants } from './registry/tenants.ts'
 
 /** Less than requests have: they end by saying that the registry does not answer. */
 const REGISTRY_STATEMENT_MS = 15_000
@@ -268,48 +264,9 @@ export async function assemble(
   return { container, databases, metrics, warm }
 }
 
-async function tellSessions(address: DatabaseAddress, logger: Logger): Promise<void> {
-  const { keepSettings } = await checkSessions(address)
-  if (keepSettings) return
-  logger.warn('what stands before the registry keeps from its sessions what they are asked to begin with', {
-    remedy:
-      'Name PostgreSQL itself in database.registry_url; else nothing may be set for its role or database, as a search path or a time-out.',
-  })
-}
-
 function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {
   const migrations = newer.map(({ list, id }) => `${list}/${id}`)
   logger.warn('a newer release has been on this registry; this one leaves alone what that added', { migrations })
-}
-
-/** A lake beside a registry that has never had a tenant has lost its own: a folder that was not put back, another database. */
-async function checkLakeIsKnown(pool: pg.Pool, store: ObjectStore): Promise<void> {
-  if (await hasHadTenants(pool)) return
-  for await (const _ of store.list('')) {
-    throw new SluiceError('CONFIG', 'the data folder holds a lake, and the registry has never had a tenant', {
-      code: 'registry_lost',
-      remedy:
-        'Put back the registry that belongs to this lake (postgres in the data folder, or database.registry_url), or start on another data folder.',
-    })
-  }
-}
-
-/** What was registered with stores that read the lake's own files names them by where they lay. */
-async function afterMove(pool: pg.Pool, plugins: PluginSet, logger: Logger): Promise<void> {
-  const types = plugins.servingTypes().filter(({ plugin }) => plugin.capabilities.commit === 'lake')
-  const copies = await loseCopies(
-    pool,
-    types.map(({ type }) => type),
-  )
-  logger.warn('the data folder lies elsewhere than before; what names its files is made anew', { copies })
-}
-
-/** Nothing of it is lost: copies that other runtimes have of that lake are theirs. */
-function tellAbsent(logger: Logger): void {
-  logger.warn('the data folder has no lake, and the registry knows tables of one in another folder', {
-    remedy:
-      'Start it on the data folder that has the lake. Several runtimes on one registry share an object store: name it under object_store.',
-  })
 }
 
 /** By kind and type, as plugins are found: `serving:lookup`, `connector:postgresql`. */

@@ -1,6 +1,7 @@
 /**
- * What a start refuses of a configuration, before it makes more than its folders, or opens anything; `sluice config --check` asks nothing else. Each part
- * is judged by the very function by which it is opened later. Whether servers answer is known when they are asked.
+ * What a start refuses of a configuration before it makes more than its folders, or opens anything; `sluice config --check` asks
+ * nothing else. Each part is judged by the very function by which it is opened later. Whether servers answer is known when they
+ * are asked.
  */
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'

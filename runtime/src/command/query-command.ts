@@ -4,9 +4,8 @@ import { UsageError } from './arguments.ts'
 import { actingUser } from './client.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { printOut } from './output.ts'
-import { refuseUnwritable, save } from './saved-answer.ts'
+import { refuseUnwritable, save, savedLine } from './saved-answer.ts'
 import { type Cell, textTable } from './text-table.ts'
-import { writtenRows } from './written-rows.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
   table: 'application/json',
@@ -60,7 +59,7 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   if (masked !== null) process.stderr.write(`${maskedWord(JSON.parse(masked) as readonly string[] | number)}\n`)
   const withoutValues = response.headers.get('columns-without-values')
   if (withoutValues !== null) process.stderr.write(`${leftOut(JSON.parse(withoutValues) as LeftOut).join('\n')}\n`)
-  return flags['output'] === undefined ? undefined : writtenRows(flags['output'], format)
+  return flags['output'] === undefined ? undefined : savedLine(flags['output'])
 }
 
 /** JSON says that it was cut where the server may give no more; nobody who asked for all goes on with a part unawares. */
@@ -77,7 +76,7 @@ async function answered(
     await printOut(`${shown(answer)}${maskingHint(answer, actingUser(args))}`)
   else await save(Readable.from([text]), output)
   if (!answer.truncated || answer.row_count === limit)
-    return output === undefined ? undefined : writtenRows(output, 'json')
+    return output === undefined ? undefined : savedLine(output, answer.row_count)
   throw new Error(
     `there are more rows than the ${answer.row_count} that the server gives as JSON; --limit says that so many are wanted, --format csv, ndjson or parquet give all`,
   )

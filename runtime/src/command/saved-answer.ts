@@ -42,3 +42,11 @@ export async function save(source: Readable, file: string | undefined): Promise<
     throw new Error(`the answer is not whole: ${file ?? 'what is shown'} lacks rows${why}`, { cause })
   }
 }
+
+/** What is said of it then: `10 rows, 2345 bytes: set.json`, the rows where they are known; of a pipe its name alone. */
+export async function savedLine(file: string, rows?: number): Promise<string> {
+  const found = await stat(file)
+  if (!found.isFile()) return `written: ${file}`
+  const count = rows === undefined ? '' : `${rows} ${rows === 1 ? 'row' : 'rows'}, `
+  return `${count}${found.size} bytes: ${file}`
+}

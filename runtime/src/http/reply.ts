@@ -5,7 +5,7 @@ import { rangeOf } from './byte-range.ts'
 import { compressed, endOf, gzipInto, isCompressible, LEAST_BYTES } from './compression.ts'
 import { matchedEtag } from './etag.ts'
 import type { Exchange } from './exchange.ts'
-import type { Problem } from './problem.ts'
+import type { Problem } from './problem-document.ts'
 import type { Reply, ReplyFile, ReplyStream } from './route.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'

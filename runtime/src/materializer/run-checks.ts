@@ -12,8 +12,10 @@ import type { Measurement } from '../quality/measures.ts'
 import { NOTHING } from '../quality/taught.ts'
 import type { Learned } from '../quality/teaching.ts'
 import { judge } from '../quality/verdict.ts'
+import type { InputState } from './input-state.ts'
 import { stateTable } from './lake-state.ts'
-import { checkRows, type InputState, type RowRules, type StagedRows, stagedTable } from './transform.ts'
+import { type StagedRows, stagedTable } from './staged-rows.ts'
+import { checkRows, type RowRules } from './transform.ts'
 
 export interface CheckRun {
   readonly tenant: string

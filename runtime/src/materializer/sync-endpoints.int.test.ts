@@ -15,7 +15,7 @@ import { createProduct, deleteProduct, type Product } from '../registry/products
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { saveVersion } from '../registry/versions.ts'
 import { fullChangeSet } from './change-set.ts'
-import type { MaterializeDeps } from './materialize.ts'
+import type { MaterializeDeps } from './deps.ts'
 import { withProductLock } from './product-lock.ts'
 import { dropAllCopies } from './store-copies.ts'
 import { catchUp, syncEndpoints } from './sync-endpoints.ts'

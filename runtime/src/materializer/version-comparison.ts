@@ -6,9 +6,9 @@ import type { ClassifiedColumn } from '../policy/masking.ts'
 import type { CheckResult } from '../quality/check-result.ts'
 import { type ComparedCounts, comparisonSql, judgeComparison } from '../quality/new-version.ts'
 import { decide } from '../quality/verdict.ts'
+import type { MaterializeDeps } from './deps.ts'
 import type { LakeState } from './lake-state.ts'
 import { stateSchema, stateTable } from './lake-state.ts'
-import type { MaterializeDeps } from './materialize.ts'
 import { type CheckRun, orUnable } from './run-checks.ts'
 
 export interface VersionComparison {

@@ -8,10 +8,11 @@ import type { OutputManifest } from '../manifest/manifest-set.ts'
 import { type CheckPlan, givesNumber, type TenantCheck } from '../quality/check-plan.ts'
 import type { CheckReading, CheckResult } from '../quality/check-result.ts'
 import type { ViolatingRows } from '../registry/violating-rows.ts'
+import type { InputState } from './input-state.ts'
 import { stateTable } from './lake-state.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { type CheckRun, OUTPUT_ALIAS, orUnable } from './run-checks.ts'
-import { type InputState, type StagedRows, stagedTable } from './transform.ts'
+import { type StagedRows, stagedTable } from './staged-rows.ts'
 import type { VariantPlan } from './variants.ts'
 
 /** Of one check. */

@@ -8,6 +8,7 @@ import type { Principal } from '../../flow.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
+import { asMadeBy } from '../served/as-made-by.ts'
 import {
   accessTo,
   type ReadAccess,
@@ -17,7 +18,6 @@ import {
   type ServedTarget,
   servedTarget,
 } from '../served/served-product.ts'
-import { asMadeBy } from '../served/served-products.ts'
 
 export type EndpointType = 'lookup' | 'timeseries' | 'realtime'
 

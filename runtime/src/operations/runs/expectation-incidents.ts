@@ -3,7 +3,7 @@
  * it. Whoever is told of either is told once, until it is as expected again.
  */
 import { isBroken } from '../../materializer/expectations.ts'
-import type { Expected } from '../../materializer/expected-rows.ts'
+import type { Expected } from '../../materializer/expected.ts'
 import type { CheckResult } from '../../quality/check-result.ts'
 import {
   closeIncidents,
