@@ -19,7 +19,7 @@ import { policyEndpoint } from './assembly/policy-endpoint.ts'
 import { probesOf } from './assembly/probes.ts'
 import { createWorker, storeComparisons, storeRetries } from './assembly/run-worker.ts'
 import { TOKENS } from './assembly/tokens.ts'
-import { embeddedIssuer, trustedIssuer } from './assembly/trusted-issuers.ts'
+import { embeddedIssuer, ownUrl, trustedIssuer } from './assembly/trusted-issuers.ts'
 import { tokenEndOf } from './auth/engine-user.ts'
 import { issuerOfDashboards, type TrustedIssuer } from './auth/issuers.ts'
 import { ADDRESS_FILE } from './command/client.ts'
@@ -141,7 +141,7 @@ export async function startRuntime(
     // Before anything is made or taken up for a server that could not listen.
     await checkAddress(config.host, config.port)
     const port = config.port === 0 ? await freePort(config.host) : config.port
-    const url = config.public_url ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
+    const url = ownUrl(config, port)
     const embedded = await embeddedIssuer(config, url)
     const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
     const assembled = await assemble(config, logger, lifecycle, issuers, confinement)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import type { SluiceError } from '@sluice/sdk'
@@ -11,6 +11,7 @@ import { callOf } from '../command/command.ts'
 import { CONFIG_COMMANDS } from '../command/config-command.ts'
 import { loadConfig } from '../config.ts'
 import { startRuntime } from '../main.ts'
+import { ownUrl } from './trusted-issuers.ts'
 
 const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
 const folder = await mkdtemp(join(tmpdir(), 'sluice-checked-'))
@@ -165,6 +166,15 @@ describe('what a start refuses', () => {
       assert.equal(verdict?.code, code, verdict?.message)
       assert.deepEqual(await started(config), verdict)
       assert.equal(existsSync(join(data, 'postgres')), false)
+    })
+  }
+
+  const hosts = Object.values(networkInterfaces()).flatMap((found) => found?.map(({ address }) => address) ?? [])
+  for (const host of ['127.0.0.1', '::1'].filter((one) => hosts.includes(one))) {
+    it(`is not what names the embedded issuer by its address: ${host}`, async () => {
+      const issuer = `${ownUrl({ host }, 8080)}/oidc`
+      assert.equal(await checked({ host, port: 8080, dashboards: { ...SUPERSET, issuer } }), null)
+      assert.equal(ownUrl({ host: '::1' }, 8080), 'http://[::1]:8080')
     })
   }
 

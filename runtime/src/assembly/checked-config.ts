@@ -23,7 +23,7 @@ import { defaultSettings } from './plugin-host.ts'
 import { policyEndpoint } from './policy-endpoint.ts'
 import { sourceRules } from './processes.ts'
 import { checkDatabases, type Databases } from './storage.ts'
-import { trustedIssuer } from './trusted-issuers.ts'
+import { ownUrl, trustedIssuer } from './trusted-issuers.ts'
 
 /** Throws CONFIG for the first part that a start would refuse. Makes nothing, asks no server, and may be repeated. */
 export async function checkConfig(config: Config): Promise<void> {
@@ -74,10 +74,11 @@ function checkPublicUrl(key: string, url: string | undefined): void {
 }
 
 /** Of the embedded issuer all that is known before its keys are there: its address, where the port is. */
-function issuersOf({ auth, public_url: publicUrl, host, port }: Config): readonly TrustedIssuer[] {
-  if (auth.issuers.length > 0) return auth.issuers.map(trustedIssuer)
-  const url = publicUrl ?? `http://${host}:${port}`
-  return [{ issuer: `${url}${EMBEDDED_ISSUER_PATH}` } satisfies Pick<EmbeddedIssuer, 'issuer'> as TrustedIssuer]
+function issuersOf(config: Config): readonly TrustedIssuer[] {
+  const { issuers } = config.auth
+  if (issuers.length > 0) return issuers.map(trustedIssuer)
+  const issuer = `${ownUrl(config, config.port)}${EMBEDDED_ISSUER_PATH}`
+  return [{ issuer } satisfies Pick<EmbeddedIssuer, 'issuer'> as TrustedIssuer]
 }
 
 const EMBEDDED = 'postgresql://sluice@localhost/sluice'

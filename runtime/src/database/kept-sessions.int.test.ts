@@ -29,10 +29,12 @@ const IS_FREE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
  * A pooler whose clients log in by themselves, each in a session of its own, and are given any of those after each transaction.
  * @param onStart what is made of the first message of a client
  * @param choose of the sessions that are free; null: each client keeps its own
+ * @param hear called with what a client sends, before it goes on
  */
 async function pooler(
   onStart: (message: Buffer) => Buffer,
   choose: ((free: Socket[]) => Socket | undefined) | null,
+  hear: (bytes: Buffer, clients: readonly Socket[]) => void = () => undefined,
 ): Promise<DatabaseAddress> {
   const free: Socket[] = []
   const askers = new Map<Socket, Socket>()
@@ -45,6 +47,7 @@ async function pooler(
     holding.set(client, session)
     let begin: typeof onStart | null = onStart
     client.on('data', (bytes) => {
+      hear(bytes, [...holding.keys()])
       const held = holding.get(client) ?? (choose?.(free) as Socket)
       holding.set(client, held)
       askers.set(held, client)
@@ -78,6 +81,28 @@ for (const [name, choose] of Object.entries({ newest, oldest })) {
     await assert.rejects(checkSessions(await pooler(same, choose)), { code: 'database_pooled', kind: 'CONFIG' })
   })
 }
+
+it('takes a connection that is lost meanwhile for no pooler', async () => {
+  const lossy = await pooler(same, null, (bytes, [first]) => {
+    if (bytes.includes('begin')) first?.destroy()
+  })
+  await assert.rejects(checkSessions(lossy), { code: 'database_unavailable', kind: 'TRANSIENT' })
+})
+
+/** As PgBouncer says it, and hangs up. */
+function waitedTooLong(): Buffer {
+  const said = Buffer.from('E____SFATAL\0C08P01\0Mquery_wait_timeout\0\0')
+  said.writeInt32BE(said.length - 1, 1)
+  return said
+}
+
+it('refuses a pooler by which one connection waits for the transaction of another', async () => {
+  const single = await pooler(same, null, (bytes, [first]) => {
+    if (!bytes.includes('begin')) return
+    first?.removeAllListeners('data').on('data', () => first.end(waitedTooLong()))
+  })
+  await assert.rejects(checkSessions(single), { code: 'database_pooled', message: /waits for the transaction/ })
+})
 
 /** As PgBouncer with `ignore_startup_parameters`: the options stay behind. */
 function withoutOptions(message: Buffer): Buffer {

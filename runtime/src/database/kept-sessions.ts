@@ -46,7 +46,10 @@ async function compared(one: Asked, other: Asked): Promise<{ readonly keepSettin
   await other.query('begin')
   const kept = await asked(other)
   const last = await asked(one).catch((cause: unknown) => {
-    throw pooled('one connection waits for the transaction of another', cause)
+    // Whatever else fails, as a server that is being restarted, says nothing of poolers.
+    throw HAS_WAITED.test((cause as Error).message)
+      ? pooled('one connection waits for the transaction of another', cause)
+      : cause
   })
   const [first, ...later] = [...answers, last].map(({ session }) => session)
   if (kept.session === first || later.some((session) => session !== first)) throw pooled(SHARED)
@@ -57,6 +60,9 @@ async function asked(db: Asked) {
   const { rows } = await db.query<{ session: number; settings: boolean }>(SETTINGS_AND_SESSION)
   return rows[0] as { readonly session: number; readonly settings: boolean }
 }
+
+/** What the driver says, and PgBouncer. */
+const HAS_WAITED = /query read timeout|query_wait_timeout/i
 
 const SHARED = 'it gives each transaction another session'
 

@@ -54,7 +54,10 @@ export interface HttpDeps extends GuardDeps {
   readonly workAtOnce?: number
   /** Streams of events of one subject at once; more are answered 429. */
   readonly maxStreamsPerSubject?: number
-  /** How long a client may take nothing of its answer before its connection is given up. Default half a minute. */
+  /**
+   * How long a client may take nothing of its answer before its connection is given up, default half a minute; ten times as long
+   * where the answer holds nothing but its bytes, and none of its tenant's reads waits for these.
+   */
   readonly writeIdleMs?: number
   /** Of whole answers of one tenant that wait for their clients; its reads wait where there are more. Default 64 MiB. */
   readonly maxUnreadBytes?: number
@@ -119,6 +122,8 @@ class Edge {
   readonly #streamsOfSubjects: InFlight
   readonly #gate: FairGate
   readonly #costs = new AnswerCosts()
+  /** Answers that are made, and wait for their clients. */
+  #beingTaken = 0
   #isDraining = false
 
   constructor(deps: HttpDeps) {
@@ -139,7 +144,9 @@ class Edge {
     this.deadlines.forEach((timed) => {
       if (!(timed instanceof Exchange)) return
       timed.response.shouldKeepAlive = false
-      if (timed.isLive) timed.onDeadline()
+      if (!timed.isLive) return
+      timed.endBy(performance.now())
+      timed.onDeadline()
     })
   }
 
@@ -179,6 +186,12 @@ class Edge {
     exchange.deadlineMs = performance.now() + exchange.timeoutMs
     exchange.onLate = (late) => this.#fail(late, late.signal.reason)
     this.deadlines.watch(exchange)
+    exchange.onMade = () => {
+      this.#beingTaken += 1
+      exchange.places.push(() => {
+        this.#beingTaken -= 1
+      })
+    }
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
@@ -219,7 +232,8 @@ class Edge {
   #refuseOverload(request: IncomingMessage): void {
     if (this.#isDraining && mayBeSentElsewhere(request))
       throw refuse('shutting_down', 'the server is shutting down', { retryAfterMs: 5_000 })
-    if (this.deadlines.size >= this.#maxInFlight) {
+    // Nothing is worked on for readers who take their time: a thousand of them, without any token, would keep all others out.
+    if (this.deadlines.size - this.#beingTaken >= this.#maxInFlight) {
       throw refuse('server_busy', 'the server is working on as many requests as it may', { retryAfterMs: 1_000 })
     }
   }
@@ -259,7 +273,10 @@ class Edge {
       }
       exchange.places.push(leave)
       // A client that reads slowly keeps nobody from work, but its own tenant where that has much unread.
+      const { onMade } = exchange
       exchange.onMade = (bytes) => {
+        onMade(bytes)
+        exchange.isInTheWay = () => this.#gate.isShort(key)
         this.#gate.keep(key, bytes)
         leave()
         exchange.places.push(() => this.#gate.drop(key, bytes))

@@ -13,6 +13,11 @@ const TRACEPARENT =
 const GRACE_MS = 2_000
 /** Until a client reads on; then the connection is given up. */
 const WRITE_IDLE_MS = 30_000
+/**
+ * So many times as long for what holds nothing but its bytes. The kernel keeps megabytes of a connection, and says that it has
+ * room again when a third of them is read: of who reads 40 KB a second nothing is seen for more than half a minute.
+ */
+const PATIENT_TIMES = 10
 const NOTHING = (): void => {}
 
 /**
@@ -55,6 +60,8 @@ export class Exchange implements Call, Timed {
   deadlineMs = Number.POSITIVE_INFINITY
   /** How long a client may take nothing of what it is sent. */
   writeIdleMs = WRITE_IDLE_MS
+  /** Whether its bytes keep others of its tenant waiting. */
+  isInTheWay: () => boolean = () => false
   /** Called where a whole answer of so many bytes is there, and lies in memory until its client has taken it. */
   onMade: (bytes: number) => void = NOTHING
   /** The deadline passed before the answer began. */
@@ -62,6 +69,10 @@ export class Exchange implements Call, Timed {
   isLive = false
   /** What may be answered late, in place of a handler that never settles. */
   onLate: (exchange: Exchange) => void = NOTHING
+  /** At its last deadline the answer was still behind another of its connection. */
+  #waitedBehind = false
+  /** How often its time to be taken begins anew. */
+  #timesLeft = 0
   #abort: AbortController | null = null
   #aborted: unknown = undefined
 
@@ -111,10 +122,35 @@ export class Exchange implements Call, Timed {
     this.response.destroy()
   }
 
+  /** The client is given something to take. @param isPatient where it holds nothing but memory until it is taken */
+  awaitTaken(isPatient: boolean): void {
+    this.deadlineMs = performance.now() + this.writeIdleMs
+    this.#timesLeft = isPatient ? PATIENT_TIMES - 1 : 0
+  }
+
+  /** By then it ends, whatever there is to come. */
+  endBy(deadlineMs: number): void {
+    this.deadlineMs = deadlineMs
+    this.#timesLeft = 0
+    this.#waitedBehind = false
+  }
+
   #endLate(): void {
     const { socket, writableNeedDrain } = this.response
     if (socket === null && !this.response.destroyed) {
       // It waits behind another answer of its connection, whose client may be reading that.
+      this.#waitedBehind = true
+      this.deadlineMs = performance.now() + this.writeIdleMs
+      return
+    }
+    if (this.#waitedBehind) {
+      // Its turn may have come a moment ago.
+      this.#waitedBehind = false
+      this.deadlineMs = performance.now() + this.writeIdleMs
+      return
+    }
+    if (this.#timesLeft > 0 && !this.isInTheWay()) {
+      this.#timesLeft -= 1
       this.deadlineMs = performance.now() + this.writeIdleMs
       return
     }
@@ -129,8 +165,8 @@ export class Exchange implements Call, Timed {
   /** What is left of an answer, and not taken, is kept no longer than any of its pieces. */
   giveUpUnread(): void {
     const { socket } = this.response
-    if (socket === null || socket.writableLength === 0) return
-    const late = setTimeout(() => this.cutOff(), this.writeIdleMs).unref()
+    if (socket === null || socket.destroyed || socket.writableLength === 0) return
+    const late = setTimeout(() => this.cutOff(), PATIENT_TIMES * this.writeIdleMs).unref()
     this.response.once('close', () => clearTimeout(late))
   }
 

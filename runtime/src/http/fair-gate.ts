@@ -80,6 +80,12 @@ export class FairGate {
     if (this.#waiting > 0) this.#next()
   }
 
+  /** Whether something of that key waits until some of its answers are taken. */
+  isShort(key: string): boolean {
+    const share = this.#shares.get(key)
+    return share !== undefined && share.waiting.length > 0 && share.unread > this.#mostUnread
+  }
+
   #bounded(cost: number): number {
     return Math.min(Math.max(1, Math.round(cost)), Math.ceil(this.#capacity / 2))
   }

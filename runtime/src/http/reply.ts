@@ -145,13 +145,13 @@ function sendAsTaken(
 
 async function sendInPieces(exchange: Exchange, bytes: Uint8Array): Promise<void> {
   exchange.onMade(bytes.byteLength)
-  await pump(exchange, exchange.response, NOTHING_YET, piecesOf(bytes))
-  if (exchange.signal.aborted) exchange.cutOff()
-  else exchange.response.end()
-}
-
-async function* piecesOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes.byteLength; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES)
+  const { response } = exchange
+  // Not by the signal: an answer that came late is still one, and whoever takes nothing of it is cut off by the deadline.
+  for (let at = 0; at < bytes.byteLength && !response.destroyed; at += PIECE_BYTES) {
+    exchange.awaitTaken(true)
+    if (!response.write(bytes.subarray(at, at + PIECE_BYTES))) await drained(response)
+  }
+  response.end()
 }
 
 /**
@@ -265,10 +265,11 @@ async function pump(
         isRead = true
         break
       }
-      exchange.deadlineMs = performance.now() + exchange.writeIdleMs
+      // Others are waited for by what makes their rows.
+      exchange.awaitTaken(exchange.isLive)
       await writer.write(next.value)
       // Of a live one the end alone is set: whoever reads on may wait for what comes.
-      if (exchange.isLive) exchange.deadlineMs = untilMs
+      if (exchange.isLive) exchange.endBy(untilMs)
     }
     if (!signal.aborted) await writer.flush()
   } finally {
