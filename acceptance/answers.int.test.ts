@@ -336,7 +336,7 @@ describe('every answer', () => {
   })
 
   it('to who goes on from an event that there cannot be is no stream of all of them', async () => {
-    for (const id of ['x', '-1', '1.5', '99999999999999999999']) {
+    for (const id of ['x', '-1', '1.5', '1e3', '0x10', '99999999999999999999']) {
       const { status, body } = await developer.get('/api/v1/events', { 'last-event-id': id })
       assert.deepEqual([status, body.code], [400, 'cursor_invalid'], id)
     }

@@ -77,7 +77,7 @@ export function checkDatabases({
 export async function tellSessions(address: DatabaseAddress, logger: Logger): Promise<void> {
   const { keepSettings } = await checkSessions(address)
   if (keepSettings) return
-  logger.warn('what stands before the registry keeps from its sessions what they are asked to begin with', {
+  logger.warn('a pooler before the registry does not pass on the settings that its sessions ask for', {
     remedy:
       'Name PostgreSQL itself in database.registry_url; else nothing may be set for its role or database, as a search path or a time-out.',
   })

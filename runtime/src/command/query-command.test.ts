@@ -12,6 +12,8 @@ const TOLD: readonly (readonly [header: string | null, told: string])[] = [
   [null, ''],
   ['["full_name","email"]', 'Masked for you: full_name, email.\n'],
   ['1000', 'Masked for you: 1000 columns.\n'],
+  // What a terminal would obey.
+  ['["a\\u001b[2J"]', 'Masked for you: a·[2J.\n'],
 ]
 
 for (const format of ['csv', 'ndjson', 'parquet']) {

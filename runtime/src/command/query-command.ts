@@ -4,8 +4,8 @@ import { UsageError } from './arguments.ts'
 import { actingUser } from './client.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { printOut } from './output.ts'
-import { refuseUnwritable, save, savedLine } from './saved-answer.ts'
-import { type Cell, textTable } from './text-table.ts'
+import { refuseUnwritable, save, savedLine, tellMasked } from './saved-answer.ts'
+import { type Cell, plain, textTable } from './text-table.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
   table: 'application/json',
@@ -55,8 +55,7 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   const response = await (await call.client()).open('POST', '/api/v1/query', body, accept)
   if (accept === 'application/json') return answered(response, format, call.args, limit)
   await save(Readable.fromWeb(response.body as ReadableStream), flags['output'])
-  const masked = response.headers.get('masked-columns')
-  if (masked !== null) process.stderr.write(`${maskedWord(JSON.parse(masked) as readonly string[] | number)}\n`)
+  tellMasked(response.headers)
   const withoutValues = response.headers.get('columns-without-values')
   if (withoutValues !== null) process.stderr.write(`${leftOut(JSON.parse(withoutValues) as LeftOut).join('\n')}\n`)
   return flags['output'] === undefined ? undefined : savedLine(flags['output'])
@@ -102,10 +101,6 @@ function leftOutHint({ columns_without_values }: QueryAnswer['meta']): string {
   return columns_without_values === undefined ? '' : `\n${leftOut(columns_without_values).join('\n')}`
 }
 
-/** Of rows that have no place for it. Columns that are too many for a header come as their number. */
-const maskedWord = (masked: readonly string[] | number): string =>
-  `Masked for you: ${typeof masked === 'number' ? `${masked} columns` : masked.join(', ')}.`
-
 /** Columns by raw table, or where they are too many for a header their number, or nothing. */
 type LeftOut = Readonly<Record<string, readonly string[] | number>>
 
@@ -113,8 +108,8 @@ function leftOut(byTable: LeftOut): readonly string[] {
   const tables = Object.entries(byTable)
   if (tables.length === 0) return ['Not all values of raw tables could be carried, those are null.']
   return tables.map(([table, columns]) => {
-    const named = typeof columns === 'number' ? `in ${columns} columns` : columns.join(', ')
-    return `Not all values of ${table} could be carried, those are null: ${named}`
+    const named = typeof columns === 'number' ? `in ${columns} columns` : columns.map(plain).join(', ')
+    return `Not all values of ${plain(table)} could be carried, those are null: ${named}`
   })
 }
 
@@ -124,8 +119,8 @@ function maskingHint({ columns, meta: { snapshots = {} } }: QueryAnswer, user: s
   const [product] = Object.keys(snapshots)
   if (masked.length === 0 || product === undefined || user === null) return ''
   return `
-Masked for you: ${masked.join(', ')}. Shown by the owner of the source, or by an author who reads the source:
-  sluice grant add ${product} --to ${user} --unmask '*'`
+Masked for you: ${masked.map(plain).join(', ')}. Shown by the owner of the source, or by an author who reads the source:
+  sluice grant add ${plain(product)} --to ${user} --unmask '*'`
 }
 
 const cellOf = (value: unknown): Cell =>

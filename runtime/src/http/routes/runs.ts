@@ -210,8 +210,8 @@ async function seenJson({ run, tables }: RunWithTables, { mayRead, mayHear, sigh
 
 /** Throws 400 `cursor_invalid`: who went on from something else would be sent everything again, as if it were new. */
 function resumedAfter({ lastEventId }: TenantCall): number {
-  const after = Number(lastEventId ?? 0)
-  if (Number.isSafeInteger(after) && after >= 0) return after
+  const id = lastEventId || '0'
+  if (/^\d+$/.test(id) && Number.isSafeInteger(Number(id))) return Number(id)
   throw refuse('cursor_invalid', 'Last-Event-ID is not the id of one of these events')
 }
 
