@@ -95,7 +95,8 @@ export interface ServingStore<Config = unknown> {
 
   /**
    * The rows of the plan, at one epoch, as one or more batches; an empty answer is one empty batch, so that its
-   * epoch is known. Without a policy there are no rows. Throws TRANSIENT `not_materialized` before the first write.
+   * epoch is known. Without a policy there are no rows. Throws TRANSIENT `not_materialized` before the first write, and
+   * where nothing was provisioned or all was dropped: by that code, and by none other, a copy that was emptied is found.
    */
   read(target: Target<Config>, plan: ReadPlan): AsyncIterable<ReadBatch>
 
@@ -120,7 +121,8 @@ export interface ServingStore<Config = unknown> {
 
   /**
    * Of the current content. The runtime asks for it from time to time: where it is another at the same epoch, or counts
-   * other rows than the lake has, the copy is dropped and written anew. Declared as `digest`.
+   * other rows than the lake has, the copy is dropped and written anew. Throws TRANSIENT `not_materialized` as `read` does.
+   * Declared as `digest`.
    */
   digest?(target: Target<Config>, signal: AbortSignal): Promise<Digest>
 
