@@ -1,6 +1,7 @@
 /** Every way to read that a store declares, on one dataset that is set up for all of them. */
 import type { OperationPlan, ReadBatch, ReadOperation, ReadPlan, Row, ServingStore, Target } from '@sluice/sdk'
-import { trialsOf } from './checks/declared.ts'
+import { CheckFailure, vacuous } from './check.ts'
+import { INPUTS_REMEDY, type Trial, trialsOf, whole } from './checks/declared.ts'
 import { indexOf } from './compare.ts'
 import type { CheckContext, DatasetWish } from './context.ts'
 import type { Dataset } from './dataset.ts'
@@ -39,11 +40,11 @@ export function rowsOfDays({ random }: CheckContext, count: number): readonly Ro
   )
 }
 
-/** The dataset holds `rowsOfDays`, or will. */
-export function waysOf(context: CheckContext, dataset: Dataset, rows: readonly Row[]): readonly Way[] {
+/** The dataset holds the rows, which are `rowsOfDays`. */
+export async function waysOf(context: CheckContext, dataset: Dataset, rows: readonly Row[]): Promise<readonly Way[]> {
   const { jsonBatches } = context.capabilities
   const plans = plansOf(context, dataset, rows)
-  const operations = new Map(trialsOf(context, dataset).map((trial) => [trial.name, trial]))
+  const operations = await findingTrials(context, dataset)
   return [
     ...plans.map(
       ([name, plan]): Way => ({
@@ -53,7 +54,7 @@ export function waysOf(context: CheckContext, dataset: Dataset, rows: readonly R
         read: (store, target, asking) => store.read(target, { ...plan, ...asking }),
       }),
     ),
-    ...[...operations.values()].map(
+    ...operations.map(
       ({ name, input, columns }): Way => ({
         name: `operate ${name}`,
         isPaged: true,
@@ -66,6 +67,18 @@ export function waysOf(context: CheckContext, dataset: Dataset, rows: readonly R
       }),
     ),
   ]
+}
+
+/** Of each declared operation one input that finds several rows. */
+async function findingTrials(context: CheckContext, dataset: Dataset): Promise<readonly Trial[]> {
+  const found = new Map<string, Trial>()
+  const trials = trialsOf(context, dataset)
+  for (const trial of trials) {
+    if (!found.has(trial.name) && (await whole(context.store, dataset, trial)).length > 1) found.set(trial.name, trial)
+  }
+  const missing = trials.find(({ name }) => !found.has(name))
+  if (missing) throw new CheckFailure(vacuous(`no input of ${missing.name} finds two rows`, INPUTS_REMEDY))
+  return [...found.values()]
 }
 
 type NamedPlan = readonly [name: string, plan: ReadPlan]

@@ -121,8 +121,7 @@ export interface ServingStore<Config = unknown> {
 
   /**
    * Of the current content. The runtime asks for it from time to time: where it is another at the same epoch, or counts
-   * other rows than the lake has, the copy is dropped and written anew. Throws TRANSIENT `not_materialized` as `read` does.
-   * Declared as `digest`.
+   * other rows than the lake has, the copy is dropped and written anew. Declared as `digest`.
    */
   digest?(target: Target<Config>, signal: AbortSignal): Promise<Digest>
 

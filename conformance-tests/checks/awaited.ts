@@ -58,7 +58,7 @@ async function readable(context: CheckContext, count: number) {
   const dataset = await context.dataset(SIMPLE, wishOfWays(context))
   const rows = rowsOfDays(context, count)
   await dataset.full(rows)
-  return { dataset, ways: waysOf(context, dataset, rows) }
+  return { dataset, ways: await waysOf(context, dataset, rows) }
 }
 
 type Page = readonly [name: string, asking: Asking]
