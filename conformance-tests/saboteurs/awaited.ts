@@ -11,7 +11,7 @@ import {
   type Target,
 } from '@sluice/sdk'
 import type { ReferenceConfig } from '../reference/index.ts'
-import { type Saboteur, type Store, sabotagedPlugin, saboteur } from './wrap.ts'
+import { type Saboteur, type Store, saboteur } from './wrap.ts'
 
 type Asked = Target<ReferenceConfig>
 type Operate = NonNullable<Store['operate']>
@@ -203,11 +203,4 @@ export const leavingSaboteurs: readonly Saboteur[] = [
       },
     }
   }),
-  sabotagedPlugin('finds every login in order that may open it', [181], (plugin) => ({
-    ...plugin,
-    async open(settings, host) {
-      const checks = [{ name: 'tenant walls', ok: true, message: 'all is well' }]
-      return { ...(await plugin.open(settings, host)), probe: async () => ({ ok: true, checks }) }
-    },
-  })),
 ]
