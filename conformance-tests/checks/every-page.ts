@@ -22,8 +22,8 @@ import { openPolicy, planOf } from '../reading.ts'
 import { anyOperation } from '../requirements.ts'
 import { changed, HISTORY_SCHEMA, rowsOf, SIMPLE, TIME_COLUMN } from '../shapes.ts'
 
-/** How many plans of each order and page size: at `core` of each order alone. */
-const ROUNDS = { core: 1, full: 1, hard: 8 } as const
+/** How many plans of each order and page size; at `core` of each order with two sizes. */
+const ROUNDS = { core: 1, full: 2, hard: 8 } as const
 const COUNT = 13
 const TIMES = ['2026-02-01T00:00:00.000000Z', '2026-02-01T00:00:00.000001Z', '2026-02-02T00:00:00.000000Z'] as const
 const COMMITS = ['2026-03-01T00:00:00.000001Z', '2026-03-01T00:00:00.000002Z', '2026-03-01T00:00:00.000003Z'] as const
@@ -76,12 +76,12 @@ async function currentSources(context: CheckContext): Promise<readonly Source[]>
     .map((way) => ({ name: `read ${way}`, dataset, way, schema: SIMPLE, rows }))
 }
 
-/** Five rows in three states each. */
+/** Nine rows in three states each. */
 async function historySources(context: CheckContext): Promise<readonly Source[]> {
   const { operations, histories = [] } = context.capabilities
   if (!histories.includes('type_2')) return []
   const dataset = await context.dataset(SIMPLE, { indexed, history: { mode: 'type_2', tracked: ['name'] } })
-  const rows = rowsOf(SIMPLE, 1, 5, context.random)
+  const rows = rowsOf(SIMPLE, 1, 9, context.random)
   const states: Row[] = []
   for (const [index, committedAt] of COMMITS.entries()) {
     const upserts = rows.map((row, at) => changed(SIMPLE, row, { name: ['a', null, 'b'][(index + at) % 3] ?? null }))
@@ -135,6 +135,7 @@ const ORDERS: readonly (readonly Ordering[])[] = [
   [],
   [desc('id')],
   [asc('name')],
+  [asc('name'), desc('rank')],
   [desc('name')],
   [desc('rank'), asc('name')],
   [desc(TIME_COLUMN)],
