@@ -1,4 +1,4 @@
-/** Stores that go on with reads for which nobody waits, that say the wrong thing of what is not there, and that keep what reads leave. */
+/** Mistakes of stores around their reads: they go on with those for which nobody waits, say the wrong thing of what is not there, end too early, and keep what reads leave. */
 import { closeSync, openSync } from 'node:fs'
 import { devNull } from 'node:os'
 import {
@@ -139,6 +139,13 @@ export const pageSaboteurs: readonly Saboteur[] = [
 const kept: unknown[] = []
 
 export const leavingSaboteurs: readonly Saboteur[] = [
+  saboteur('says of the last second that it is a whole one', [154], (store) => ({
+    async *read(target, plan) {
+      for await (const batch of store.read(target, plan)) {
+        yield batch.ttlRemainingS === undefined ? batch : { ...batch, ttlRemainingS: Math.max(1, batch.ttlRemainingS) }
+      }
+    },
+  })),
   saboteur('keeps 4 KiB of each read', [179], (store) => ({
     read(target, plan) {
       kept.push(Array.from({ length: 512 }, (_, at) => at + kept.length))
@@ -164,7 +171,7 @@ export const leavingSaboteurs: readonly Saboteur[] = [
       },
     }
   }),
-  saboteur('keeps a listener of its operation for each call', [179], (store) => ({
+  saboteur('keeps a buffer for each call of its operation', [179], (store) => ({
     operate(target, plan) {
       kept.push(Buffer.alloc(4096))
       return (store.operate as Operate)(target, plan)
