@@ -41,6 +41,24 @@ test('a store without optional capabilities runs their checks inverted', async (
   assert.equal(ttl?.status, 'failed', 'values that expire although no ttl is declared')
 })
 
+test('a check that asks the store nothing does not pass', async () => {
+  const idle = { id: 0, name: 'asks-nothing', level: 'core', run: async () => undefined } as const
+  const [result] = await run({ checks: [idle] })
+  assert.equal(result?.status, 'failed')
+  assert.match(String(result?.error), /has asked the store nothing/)
+})
+
+test('a check whose fixture lacks what it would try says so, and does not pass', async () => {
+  const bare = async () => {
+    const { bypassing: _, ...fixture } = await start()
+    return fixture
+  }
+  const [there] = await run({ only: ['181'] })
+  const [lacking] = await run({ only: ['181'], start: bare })
+  assert.deepEqual([there?.status, lacking?.status], ['passed', 'not_applicable'])
+  assert.match(lacking?.reason ?? '', /no login/)
+})
+
 test('a store that holds only some names has to refuse the others', async () => {
   const limits = { ...reference.capabilities.limits, namePattern: '[a-z0-9_-]{1,200}' }
   const capabilities = { ...reference.capabilities, limits }
