@@ -176,7 +176,7 @@ export const toldSaboteurs: readonly ConnectorSaboteur[] = [
       },
     }),
   ),
-  ...[-5, Number.NaN, 2.5, Number.POSITIVE_INFINITY, 1e12].flatMap((wrong) => [
+  ...[-5, Number.NaN, 2.5, Number.MAX_VALUE, 1e12].flatMap((wrong) => [
     saboteur(`discovers ${wrong} rows`, ['C79'], (connector) =>
       listing((table) => ({ ...table, estimatedRows: wrong }))(connector, ''),
     ),
