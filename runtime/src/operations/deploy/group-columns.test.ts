@@ -11,7 +11,7 @@ import { type GroupColumns, planAccess } from './group-columns.ts'
 
 const RULES: MaskingRules = { sensitive: ['secret'], strategies: { 'pii.email': 'hash', 'pii.name': 'omit' } }
 const ISSUER = 'https://issuer.example'
-const CLASSES = ['none', 'pii.email', 'pii.name', 'secret'] as const
+const CLASSES = ['none', 'pii.email', 'pii.name', 'pii.phone', 'secret'] as const
 
 const unmask = (subject: string, ...classes: string[]): ProductGrant => ({
   subjectType: subject.startsWith('team') ? 'team' : 'user',
@@ -25,6 +25,8 @@ const GRANTS: readonly ProductGrant[] = [
   unmask('team-email', 'pii.email'),
   unmask('team-all', '*'),
   unmask('ann', 'pii.email', 'secret'),
+  // What all viewers have, every group of them has.
+  { ...unmask('team', 'pii.phone'), subject: 'svc-viewers' },
 ]
 
 function version(level: Classification, columns: Readonly<Record<string, string>>): ManifestSet {

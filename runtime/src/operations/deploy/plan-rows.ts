@@ -6,6 +6,7 @@ import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
 import { type CountedRows, countRows, type Uncounted } from '../../materializer/counted-rows.ts'
 import type { InputDeps } from '../../materializer/inputs.ts'
 import { masksFor } from '../../policy/masking.ts'
+import { onAccountOf } from '../../registry/cpu-accounts.ts'
 import type { Product } from '../../registry/products.ts'
 import { clearColumns } from '../products/clear-columns.ts'
 import { sightOf } from '../products/visible-quality.ts'
@@ -34,10 +35,10 @@ export interface RowSight {
 }
 
 /** Of all that is run for a count together. */
-export const COUNT_TIMEOUT_MS = 20_000
+const COUNT_TIMEOUT_MS = 20_000
 const MB = 1024 * 1024
 const MOST_WRITTEN_BYTES = 512 * MB
-export const MOST_INPUT_ROWS = 20_000_000
+const MOST_INPUT_ROWS = 20_000_000
 
 /** By the caller's own rights to read the product, or to read all that its rows came from. */
 export async function rowSight(
@@ -68,7 +69,10 @@ export async function planRows(platform: DeployDeps, asked: RowsAsked, signal: A
   if (why !== null) return uncounted(why)
   const deadline = AbortSignal.timeout(COUNT_TIMEOUT_MS)
   try {
-    return told(asked, await counted(platform, asked, AbortSignal.any([signal, deadline])))
+    const { tenant } = asked.product
+    platform.cpu.refuseSpent(tenant)
+    const work = () => counted(platform, asked, AbortSignal.any([signal, deadline]))
+    return told(asked, await onAccountOf(tenant, work))
   } catch (error) {
     signal.throwIfAborted()
     if (deadline.aborted) return uncounted(`it takes longer than ${COUNT_TIMEOUT_MS / 1000} seconds`)
