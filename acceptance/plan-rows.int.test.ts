@@ -1,6 +1,8 @@
 /** A plan says how many rows leave and come, who is shown what, and what is written: and the deployment does just that. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { filesOf } from '../runtime/src/command/product-draft.ts'
+import { draftOfTable } from '../runtime/src/command/table-draft.ts'
 import { type Client, type Json, manifests } from './client.ts'
 import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
@@ -135,6 +137,40 @@ describe('what is not counted says why', () => {
       after: 50,
       not_counted: 'it has no key to compare rows by',
     })
+  })
+})
+
+describe('the classes that products give to columns already', () => {
+  const tableOf = async (client: Client) => {
+    const { status, body } = await client.get('/api/v1/connections/db/discover')
+    assert.equal(status, 200, JSON.stringify(body))
+    return body.tables.find(({ name }: Json) => name === 'plan_people')
+  }
+  const classesIn = ({ columns }: Json) => columns.map(({ name, classes }: Json) => [name, classes])
+
+  it('are told to whoever may read the table, and to nobody else', async () => {
+    const told = (email: readonly string[]) => [
+      ['id', []],
+      ['email', email],
+      ['city', []],
+    ]
+    assert.deepEqual(classesIn(await tableOf(dora)), told(['pii.identifier']))
+    assert.deepEqual(classesIn(await tableOf(dan)), told([]))
+  })
+
+  it('are those of a product that begins with the table, which is deployed as it was written', async () => {
+    const draftFor = async (client: Client) => {
+      const choices = { name: 'again', namespace: 'crm', stores: [], guess: true }
+      return filesOf(draftOfTable('db', await tableOf(client), choices).draft, null)
+    }
+    const planFor = async (files: Readonly<Record<string, string>>) => {
+      const { status, body } = await dora.upload('/api/v1/products/crm.again/plan?version=1.0.0', files)
+      assert.equal(status, 200, JSON.stringify(body))
+      return body.plan.problems.map(({ code }: Json) => code)
+    }
+    assert.deepEqual(await planFor(await draftFor(dora)), [])
+    // By its name alone it would be another one.
+    assert.deepEqual(await planFor(await draftFor(dan)), ['class_lowering_unnamed'])
   })
 })
 
