@@ -2,7 +2,6 @@
 import {
   CLEAR,
   checkNames,
-  isSluiceError,
   type Plan,
   planOfSteps,
   type SchemaVerdict,
@@ -14,10 +13,8 @@ import {
 import type { Compatibility } from '../../manifest/compatibility.ts'
 import { qualified } from '../../manifest/context.ts'
 import { digestOf } from '../../manifest/digest.ts'
-import { type Input, keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
-import type { InputDeps } from '../../materializer/inputs.ts'
-import { rowsLeaving } from '../../materializer/rows-leaving.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, servesVariant } from '../../materializer/variants.ts'
@@ -26,6 +23,9 @@ import type { Product } from '../../registry/products.ts'
 import type { InputRead } from '../products/input-reads.ts'
 import type { SharedCheck } from '../products/shared-checks.ts'
 import type { DeployDeps } from './deps.ts'
+import type { AccessPlan } from './group-columns.ts'
+import type { PlaceCost, RowEstimate } from './plan-cost.ts'
+import type { RowsPlan } from './plan-rows.ts'
 import type { Reached } from './raised-classes.ts'
 import type { Downstream } from './upstreams.ts'
 
@@ -36,6 +36,14 @@ export interface DeployPlan {
   readonly lake: readonly string[]
   readonly stores: readonly StorePlan[]
   readonly estimatedRows: number | null
+  /** How that is known. Null: it is not. */
+  readonly estimatedFrom: RowEstimate['from']
+  /** Null: not asked for, as by a deployment, which makes the rows anyway. */
+  readonly rows: RowsPlan | null
+  /** Who is shown what. Null as `rows`. */
+  readonly access: AccessPlan | null
+  /** What is written, where. Null as `rows`. */
+  readonly cost: readonly PlaceCost[] | null
   /** Columns whose class the version makes lower. */
   readonly loweredClasses: readonly string[]
   /** Other products with columns made of source columns that are hidden from now on. */
@@ -84,35 +92,6 @@ export interface DeployProblem {
   readonly code: string
   readonly message: string
   readonly remedy: string | null
-}
-
-const COUNT_LIMITS = { timeoutMs: 20_000, threads: 1 } as const
-const MB = 1024 * 1024
-
-/**
- * How many rows the version takes from the product that those before it kept: undefined where it keeps them too, null
- * where they could not be counted, be it that an input was never read or that the transform takes too long for a plan.
- */
-export async function leavingRows(
-  platform: DeployDeps,
-  product: Product,
-  live: ManifestSet | null,
-  next: ManifestSet,
-  upstreamOf: InputDeps['upstreamOf'],
-  signal: AbortSignal,
-): Promise<number | null | undefined> {
-  if (live === null || !keepsMissing(live.output) || keepsMissing(next.output)) return undefined
-  if (next.output.primaryKey.length === 0) return null
-  const { pool, engine, distributed, lake, scratchDirectory, config } = platform
-  const limits = { ...COUNT_LIMITS, memoryBytes: config.limits.transform_memory_mb * MB }
-  try {
-    const deps = { pool, engine, distributed, lake, scratchDirectory, limits, upstreamOf }
-    return await rowsLeaving(product, next, deps, signal)
-  } catch (error) {
-    signal.throwIfAborted()
-    if (isSluiceError(error)) return null
-    throw error
-  }
 }
 
 /** For the plan: an input whose raw table lacks values that the version uses. */
@@ -191,7 +170,11 @@ export function storesHash(stores: DeployPlan['stores']): string {
   return digestOf(facts)
 }
 
-export function estimatedRows(manifests: ManifestSet, estimates: ReadonlyMap<string, number | null>): number | null {
-  const counts = manifests.inputs.map((input) => estimates.get(`${input.connection}:${qualified(input.table)}`) ?? null)
-  return manifests.compute.transform === null ? (counts[0] ?? null) : null
+/** Of the table that is taken as it is, as its source estimates it; null where rows are left out or made of others. */
+export function sourceRows(
+  { inputs: [input], compute }: ManifestSet,
+  estimates: ReadonlyMap<string, number | null>,
+): number | null {
+  if (input === undefined || input.where !== null || compute.transform !== null) return null
+  return estimates.get(`${input.connection}:${qualified(input.table)}`) ?? null
 }
