@@ -1,5 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { checkSqlText, SluiceError, type SqlSource, sqlNotAllowed, sqlSyntaxError } from '@sluice/sdk'
+import { checkSqlText, SluiceError, type SqlSource, sqlNotAllowed, sqlSyntaxError, type Value } from '@sluice/sdk'
+import { MACRO_NAMES, makeMacros } from '../dialect/macros.ts'
+import { fromPostgresql } from '../dialect/postgresql.ts'
 import { fromDriver } from '../driver-error.ts'
 import { innerName, leadInside } from '../guard/information-schema.ts'
 import { checkTree, type TreeNode } from '../guard/tree.ts'
@@ -18,6 +20,17 @@ type Tables = readonly (readonly string[])[]
 /** One read-only statement over the tables. */
 export async function guardStatement(connection: DuckDBConnection, text: string, tables: Tables): Promise<GuardedSql> {
   return await guard(connection, text, { text, leadBytes: 0 }, tables)
+}
+
+/** The same of one in PostgreSQL's dialect; formats of functions may be among the values of its parameters. */
+export async function guardPostgresql(
+  connection: DuckDBConnection,
+  text: string,
+  tables: Tables,
+  parameters: readonly Value[],
+): Promise<GuardedSql> {
+  await makeMacros(connection)
+  return await guard(connection, text, { text, leadBytes: 0 }, tables, parameters)
 }
 
 /** A text between two of ours. It is judged alone first, so that nothing in it ends what is put around it. */
@@ -43,21 +56,29 @@ export async function guardExpression(connection: DuckDBConnection, text: string
   return { sql: `(${guarded.sql.slice(PREFIX.length)})`, tree: guarded.tree }
 }
 
+const NO_FUNCTIONS: ReadonlySet<string> = new Set()
+
 async function guard(
   connection: DuckDBConnection,
   sql: string,
   source: SqlSource,
   tables: Tables,
+  postgresql: readonly Value[] | null = null,
 ): Promise<GuardedSql> {
   checkSqlText(source)
-  const tree = await parse(connection, sql, source)
-  checkTree(tree, tables, source)
+  const read = async () => {
+    const parsed = await parse(connection, sql, source)
+    return postgresql === null ? parsed : fromPostgresql(parsed, source, postgresql)
+  }
+  const tree = await read()
+  const also = postgresql === null ? NO_FUNCTIONS : MACRO_NAMES
+  checkTree(tree, tables, source, also)
   const hasInner = tables.some((name) => innerName(name) !== name)
-  const running = hasInner ? await parse(connection, sql, source) : tree
+  const running = hasInner ? await read() : tree
   if (hasInner) leadInside(running)
   const text = await textOf(connection, running)
   // The text that will run is judged too, in case writing the tree down again changed what it says.
-  checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source)
+  checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source, also)
   return { sql: text, tree }
 }
 

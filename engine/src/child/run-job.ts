@@ -20,7 +20,7 @@ import type {
 import { fromWire } from '../protocol.ts'
 import { asTexts, collectRows } from './collect.ts'
 import { execute, prepare, runInThreads } from './duckdb.ts'
-import { guardStatement, guardWithin } from './guarded-sql.ts'
+import { guardPostgresql, guardStatement, guardWithin } from './guarded-sql.ts'
 import { GuardedTexts } from './guarded-texts.ts'
 import { inspect } from './inspect.ts'
 import { writeMark, writeOutput, writeOutputFile } from './output.ts'
@@ -93,7 +93,10 @@ async function runOutput(
   send: Send,
 ): Promise<void> {
   const within = 'within' in output ? output.within : undefined
-  const { sql, tree } = await judged(connection, job, output.sql, within)
+  const { sql, tree } =
+    'dialect' in output && output.dialect === 'postgresql' && job.trust === 'tenant'
+      ? await judgedPostgresql(connection, job, output)
+      : await judged(connection, job, output.sql, within)
   const told = (opening: Opening) =>
     send({
       kind: 'opened',
@@ -177,6 +180,13 @@ async function judged(
   // A child that stays is asked the same text again and again, and its tables are the same for ever.
   if (job.mark === null) return await guardStatement(connection, sql, tables)
   return await judgedBefore.get(sql, () => guardStatement(connection, sql, tables))
+}
+
+function judgedPostgresql(connection: DuckDBConnection, job: ChildJob, { sql, parameters }: WireStreamOutput) {
+  const values = parameters.map(fromWire)
+  const judge = () => guardPostgresql(connection, sql, job.tables.map((table) => table.name), values)
+  // What comes of it may hang on the values.
+  return job.mark === null || values.length > 0 ? judge() : judgedBefore.get(`postgresql ${sql}`, judge)
 }
 
 const judgedBefore = new GuardedTexts()

@@ -48,6 +48,7 @@ export function productPlan(
       sql: isFound ? sql : await foundSql(platform, call, sql, session.searchPath()),
       format: 'csv',
       timestamps: 'micros',
+      dialect: 'postgresql',
       ...(known.length === 0 ? {} : { params: known.map(() => null) }),
       ...(asOf === undefined ? {} : { asOf }),
     }

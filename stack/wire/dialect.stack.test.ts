@@ -1,0 +1,110 @@
+/**
+ * A product over the wire and a PostgreSQL with the same rows are asked the same: values, types and names of columns are equal, or
+ * there is an error on both sides with the same SQLSTATE. What differs stands in `differences.ts`, by what the guide says of it:
+ * anything else that differs fails here, and so does what stands there and differs no longer.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import pg from 'pg'
+import { manifests } from '../../acceptance/client.ts'
+import { onboardPeople, openWorld, type World } from '../../acceptance/world.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
+import { DIFFERENCES } from './dialect/differences.ts'
+import { EXPRESSIONS, FAILING, STATEMENTS } from './dialect/expressions.ts'
+import { COLUMNS, LARGEST_ID, ROWS_SQL } from './dialect/rows.ts'
+
+let world: World
+let ours: pg.Client
+let theirs: pg.Client
+
+before(async () => {
+  const port = await freePort()
+  Object.assign(process.env, { SLUICE_WIRE__PORT: String(port), SLUICE_LIMITS__QUERY_TIMEOUT_MS: '600000' })
+  world = await openWorld()
+  const [tenant] = world.tenants
+  const columnsOf = (json: string) => COLUMNS.map(([name, , type]) => `${name} ${type === 'json' ? json : type}`).join()
+  await world.source.query(
+    `CREATE TABLE wired (${columnsOf('jsonb')}, PRIMARY KEY (id)); INSERT INTO wired VALUES ${ROWS_SQL};
+     CREATE SCHEMA crm; CREATE TABLE crm.people (${columnsOf('json')}); INSERT INTO crm.people SELECT * FROM wired`,
+  )
+  await world.createTenant(tenant)
+  const owner = await world.as(tenant, 'svc-developers', 'dora')
+  const columns = COLUMNS.map(
+    ([name, type]) => `  - { name: ${name}, type: ${type}${name === 'id' ? ', role: identity, nullable: false' : ''} }\n`,
+  ).join('')
+  await onboardPeople(world, owner, manifests('public.wired', { columns, endpoints: '  - type: analytics\n' }))
+  const token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vera'])
+  ours = new pg.Client({ host: '127.0.0.1', port, user: 'vera', database: tenant, password: token })
+  const { host, port: sourcePort, user, password, database } = world.deployment.source
+  const login = { host, port: Number(sourcePort), user: String(user), password: String(password), database }
+  theirs = new pg.Client({ ...login, options: '-c TimeZone=UTC' })
+  for (const client of [ours, theirs]) await client.connect()
+})
+
+after(async () => {
+  for (const client of [ours, theirs]) await client?.end().catch(() => undefined)
+  await world?.close()
+})
+
+const asText = { getTypeParser: () => (value: unknown) => value } as unknown as pg.CustomTypesConfig
+
+interface Told {
+  readonly state: string
+  readonly names: readonly string[]
+  readonly types: readonly number[]
+  readonly rows: readonly (readonly (string | null)[])[]
+}
+
+async function told(client: pg.Client, sql: string): Promise<Told> {
+  try {
+    const { fields, rows } = await client.query({ text: sql, rowMode: 'array', types: asText })
+    return {
+      state: '',
+      names: fields.map(({ name }) => name),
+      types: fields.map(({ dataTypeID }) => dataTypeID),
+      rows,
+    }
+  } catch (error) {
+    return { state: String((error as pg.DatabaseError).code), names: [], types: [], rows: [] }
+  }
+}
+
+/** What of it is not the same, in one word for each: nothing where all is. */
+function differenceOf(here: Told, there: Told): string {
+  if (here.state !== there.state) {
+    if (here.state === '') return 'answers'
+    return there.state === '' ? `refuses ${here.state}` : `${here.state} for ${there.state}`
+  }
+  const parts = [
+    ...(JSON.stringify(here.rows) === JSON.stringify(there.rows) ? [] : ['values']),
+    ...(String(here.types) === String(there.types) ? [] : [`type ${here.types} for ${there.types}`]),
+    ...(JSON.stringify(here.names) === JSON.stringify(there.names) ? [] : ['name']),
+  ]
+  return parts.join(', ')
+}
+
+const ASKED = [
+  ...EXPRESSIONS.map((one) => [one, `SELECT ${one} FROM crm.people WHERE id <> ${LARGEST_ID} ORDER BY id`] as const),
+  ...FAILING.map((one) => [one, `SELECT ${one} FROM crm.people WHERE id <> ${LARGEST_ID} ORDER BY id`] as const),
+  ...STATEMENTS.map((one) => [one, one] as const),
+]
+
+describe('a product over the wire, and a PostgreSQL with the same rows', () => {
+  it('tell the same of what tools and people write, but for what the guide says', async () => {
+    const listed = new Map(DIFFERENCES.flatMap(({ how, of }) => of.map((one) => [one, how] as const)))
+    const wrong: string[] = []
+    let equal = 0
+    for (const [name, sql] of ASKED) {
+      const [here, there] = await Promise.all([told(ours, sql), told(theirs, sql)])
+      const found = differenceOf(here, there)
+      if (found === '') equal += 1
+      if (found === (listed.get(name) ?? '')) continue
+      wrong.push(JSON.stringify({ name, found, listed: listed.get(name), here: brief(here), there: brief(there) }))
+    }
+    process.stdout.write(`${equal} of ${ASKED.length} equal\n`)
+    assert.deepEqual(wrong, [], wrong.join('\n'))
+  })
+})
+
+const brief = ({ state, names, rows }: Told): string =>
+  state || `${names.join().slice(0, 60)}: ${JSON.stringify(rows).slice(0, 300)}`

@@ -1,0 +1,1 @@
+export const DIFFERENCES: readonly { readonly how: string; readonly of: readonly string[] }[] = []
