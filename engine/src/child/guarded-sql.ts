@@ -1,6 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { checkSqlText, SluiceError, type SqlSource, sqlNotAllowed, sqlSyntaxError, type Value } from '@sluice/sdk'
 import { MACRO_NAMES, makeMacros } from '../dialect/macros.ts'
+import { columnNames } from '../dialect/names.ts'
 import { fromPostgresql } from '../dialect/postgresql.ts'
 import { fromDriver } from '../driver-error.ts'
 import { innerName, leadInside } from '../guard/information-schema.ts'
@@ -13,6 +14,8 @@ export interface GuardedSql {
   /** What runs: the checked tree as text again, never the tenant's own text. */
   readonly sql: string
   readonly tree: TreeNode
+  /** In PostgreSQL's dialect: what its columns are called there; null where a star stands. */
+  readonly names?: readonly (string | null)[]
 }
 
 type Tables = readonly (readonly string[])[]
@@ -66,20 +69,19 @@ async function guard(
   postgresql: readonly Value[] | null = null,
 ): Promise<GuardedSql> {
   checkSqlText(source)
-  const read = async () => {
-    const parsed = await parse(connection, sql, source)
-    return postgresql === null ? parsed : fromPostgresql(parsed, source, postgresql)
-  }
-  const tree = await read()
+  const written = await parse(connection, sql, source)
+  const read = (parsed: TreeNode) =>
+    postgresql === null ? parsed : fromPostgresql(parsed, source, postgresql)
+  const tree = read(written)
   const also = postgresql === null ? NO_FUNCTIONS : MACRO_NAMES
   checkTree(tree, tables, source, also)
   const hasInner = tables.some((name) => innerName(name) !== name)
-  const running = hasInner ? await read() : tree
+  const running = hasInner ? read(await parse(connection, sql, source)) : tree
   if (hasInner) leadInside(running)
   const text = await textOf(connection, running)
   // The text that will run is judged too, in case writing the tree down again changed what it says.
   checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source, also)
-  return { sql: text, tree }
+  return { sql: text, tree, ...(postgresql === null ? {} : { names: columnNames(written) }) }
 }
 
 /** The tree as a statement again. */

@@ -20,7 +20,7 @@ import type {
 import { fromWire } from '../protocol.ts'
 import { asTexts, collectRows } from './collect.ts'
 import { execute, prepare, runInThreads } from './duckdb.ts'
-import { guardPostgresql, guardStatement, guardWithin } from './guarded-sql.ts'
+import { type GuardedSql, guardPostgresql, guardStatement, guardWithin } from './guarded-sql.ts'
 import { GuardedTexts } from './guarded-texts.ts'
 import { inspect } from './inspect.ts'
 import { writeMark, writeOutput, writeOutputFile } from './output.ts'
@@ -93,7 +93,7 @@ async function runOutput(
   send: Send,
 ): Promise<void> {
   const within = 'within' in output ? output.within : undefined
-  const { sql, tree } =
+  const { sql, tree, names } =
     'dialect' in output && output.dialect === 'postgresql' && job.trust === 'tenant'
       ? await judgedPostgresql(connection, job, output)
       : await judged(connection, job, output.sql, within)
@@ -102,12 +102,25 @@ async function runOutput(
       kind: 'opened',
       results,
       ...opening,
+      columns: named(opening.columns, names),
       lineage: lineageOf(job, output, tree, opening),
       ...(tree === null ? {} : { isStable: isStable(tree) }),
     })
   const written = await writeOutput(connection, { ...output, sql }, job.limits, told)
   if (job.mark !== null) writeMark(job.mark)
   send({ kind: 'done', ...written })
+}
+
+/** Under the names that are known: before the first star, behind the last, and where one stands alone. */
+function named(columns: Opening['columns'], names: GuardedSql['names']): Opening['columns'] {
+  if (names === undefined) return columns
+  const first = names.indexOf(null)
+  const behind = names.length - 1 - names.lastIndexOf(null)
+  return columns.map((column, at) => {
+    const fromEnd = columns.length - at
+    const place = first < 0 || at < first ? at : fromEnd <= behind ? names.length - fromEnd : -1
+    return { ...column, name: names[place] ?? column.name }
+  })
 }
 
 /** Runs one more statement over the tables of a tenant's job, which `runJob` has done. */
@@ -173,7 +186,7 @@ async function judged(
   job: ChildJob,
   sql: string,
   within: Within | null | undefined,
-): Promise<{ readonly sql: string; readonly tree: TreeNode | null }> {
+): Promise<Pick<GuardedSql, 'sql' | 'names'> & { readonly tree: TreeNode | null }> {
   if (job.trust === 'own') return { sql, tree: null }
   const tables = job.tables.map((table) => table.name)
   if (within) return await guardWithin(connection, sql, within, tables)

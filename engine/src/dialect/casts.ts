@@ -6,14 +6,15 @@ import type { Rewriting } from './postgresql.ts'
 /** Whole numbers of 64 bits fit, and so do the digits of a double. */
 const [MOST_DIGITS, PLACES] = [38, 15]
 
+const WIDE = { type: 'DECIMAL_TYPE_INFO', alias: '', extension_info: null, width: MOST_DIGITS, scale: PLACES }
+
 export function ofCast(node: TreeNode, written: string, rewriting: Rewriting): TreeNode {
   const { id } = node.cast_type as { id: string }
   const child = node.child as TreeNode
   const type = typeOf(written)
   if (id === 'VARCHAR' && type !== null) return ofText(node, child, type, rewriting)
   if (id === 'DECIMAL' && type !== null && /^(?:numeric|decimal|dec)$/.test(type)) {
-    const info = { type: 'DECIMAL_TYPE_INFO', alias: '', extension_info: null, width: MOST_DIGITS, scale: PLACES }
-    return { ...node, cast_type: { id, type_info: info } }
+    return textOf(child) === null ? callMacro('numeric', [child], node) : { ...node, cast_type: { id, type_info: WIDE } }
   }
   if (id === 'BLOB') return ofBytes(node, child)
   if (id === 'UNBOUND') return asJson(node)

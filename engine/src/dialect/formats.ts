@@ -166,7 +166,8 @@ function numberText(value: TreeNode, format: string, node: TreeNode): TreeNode {
   const firstZero = digits.indexOf('0')
   const leastWhole = firstZero < 0 ? (scale === 0 ? 1 : 0) : digits.length - firstZero
   const leastFraction = isBare ? fraction.lastIndexOf('0') + 1 : scale
-  const rounded = { ...cast(value, 'DECIMAL', node), cast_type: decimalOf(scale) }
+  const told = callMacro('places', [value, text(`%.${scale}f`, node)], node)
+  const rounded = { ...cast(told, 'DECIMAL', node), cast_type: decimalOf(scale) }
   return callMacro(
     'number_text',
     [rounded, text(whole, node), number(leastWhole, node), number(scale, node), number(leastFraction, node), number(isBare ? 1 : 0, node), number(plain.includes('.') ? 1 : 0, node)],

@@ -31,6 +31,13 @@ const MACROS = {
   logarithm: ['x', `CASE WHEN x <= 0 THEN ${fails('2201E')} ELSE x END`],
   rooted: ['x', `CASE WHEN x < 0 THEN ${fails('2201F')} ELSE x END`],
   seconds: ['part', 'CAST(part AS DECIMAL(24,0)) * 0.000001'],
+  /** Of doubles the digits that they are told by, which are what they mean there as well. */
+  numeric: [
+    'x',
+    `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN CAST(CAST(x AS VARCHAR) AS DECIMAL(38,15)) ELSE CAST(x AS DECIMAL(38,15)) END`,
+  ],
+  /** The text of a number, of a double with so many places as the format says: halves go to the even digit. */
+  places: ['x, f', `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN printf(f, CAST(x AS DOUBLE)) ELSE CAST(x AS VARCHAR) END`],
   as_text: [
     'x',
     `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN regexp_replace(CAST(x AS VARCHAR), '\\.0$', '') ELSE CAST(x AS VARCHAR) END`,
@@ -97,8 +104,8 @@ const MACROS = {
   /** Digits in the places of `whole`, which may have commas between them; `bare` leaves blanks and noughts at the end out. */
   number_text: [
     'x, whole, leastwhole, scale, leastfraction, bare, haspoint',
-    `CASE WHEN length(WHOLE_TEXT) > length(PLACES) THEN ' ' || regexp_replace(whole, '[09]', '#', 'g') || CASE WHEN haspoint = 1 THEN '.' || repeat('#', scale) ELSE '' END
-      ELSE CASE WHEN bare = 1 THEN CASE WHEN x < 0 THEN '-' ELSE '' END || DIGITS || FRACTION
+    `CASE WHEN x IS NULL THEN NULL WHEN length(WHOLE_TEXT) > length(PLACES) THEN repeat(' ', 1 - bare) || regexp_replace(whole, '[09]', '#', 'g') || CASE WHEN haspoint = 1 THEN '.' || repeat('#', scale) ELSE '' END
+      ELSE CASE WHEN bare = 1 THEN CASE WHEN x < 0 THEN '-' ELSE '' END || CASE WHEN x = 0 AND leastwhole = 0 AND leastfraction = 0 THEN '0' ELSE '' END || DIGITS || FRACTION
         ELSE lpad(CASE WHEN x < 0 THEN '-' ELSE ' ' END || DIGITS || FRACTION, CAST(length(whole) + 1 + CASE WHEN haspoint = 1 THEN scale + 1 ELSE 0 END AS INTEGER), ' ') END END`
       .replaceAll(
         'FRACTION',
