@@ -76,11 +76,22 @@ function differenceOf(here: Told, there: Told): string {
     return there.state === '' ? `refuses ${here.state}` : `${here.state} for ${there.state}`
   }
   const parts = [
-    ...(JSON.stringify(here.rows) === JSON.stringify(there.rows) ? [] : ['values']),
+    ...(JSON.stringify(here.rows) === JSON.stringify(there.rows) ? [] : [isOfNoughts(here, there) ? 'noughts' : 'values']),
     ...(String(here.types) === String(there.types) ? [] : [`type ${here.types} for ${there.types}`]),
     ...(JSON.stringify(here.names) === JSON.stringify(there.names) ? [] : ['name']),
   ]
   return parts.join(', ')
+}
+
+const NUMERIC = 1700
+
+/** Whether no more than noughts behind the point are others. */
+function isOfNoughts(here: Told, there: Told): boolean {
+  const bare = ({ rows, types }: Told) =>
+    rows.map((row) =>
+      row.map((cell, at) => (types[at] === NUMERIC && cell?.includes('.') ? cell.replace(/\.?0+$/, '') : cell)),
+    )
+  return JSON.stringify(bare(here)) === JSON.stringify(bare(there))
 }
 
 const whole = (list: string): string => `SELECT ${list} FROM crm.people WHERE id <> ${LARGEST_ID} ORDER BY id`

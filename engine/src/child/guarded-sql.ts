@@ -2,12 +2,12 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { checkSqlText, SluiceError, type SqlSource, sqlNotAllowed, sqlSyntaxError, type Value } from '@sluice/sdk'
 import { MACRO_NAMES, makeMacros } from '../dialect/macros.ts'
 import { columnNames } from '../dialect/names.ts'
-import { fromPostgresql } from '../dialect/postgresql.ts'
+import { columnTypes, fromPostgresql, type KnownParts } from '../dialect/postgresql.ts'
 import { fromDriver } from '../driver-error.ts'
 import { innerName, leadInside } from '../guard/information-schema.ts'
 import { checkTree, type TreeNode } from '../guard/tree.ts'
 import { parseTree, writeTree } from '../guard/tree-text.ts'
-import type { Within } from '../job.ts'
+import type { EngineTable, Within } from '../job.ts'
 import { prepare } from './duckdb.ts'
 
 export interface GuardedSql {
@@ -29,11 +29,12 @@ export async function guardStatement(connection: DuckDBConnection, text: string,
 export async function guardPostgresql(
   connection: DuckDBConnection,
   text: string,
-  tables: Tables,
+  tables: readonly Pick<EngineTable, 'name' | 'columns'>[],
   parameters: readonly Value[],
 ): Promise<GuardedSql> {
   await makeMacros(connection)
-  return await guard(connection, text, { text, leadBytes: 0 }, tables, parameters)
+  const names = tables.map(({ name }) => name)
+  return await guard(connection, text, { text, leadBytes: 0 }, names, { parameters, types: columnTypes(tables) })
 }
 
 /** A text between two of ours. It is judged alone first, so that nothing in it ends what is put around it. */
@@ -66,7 +67,7 @@ async function guard(
   sql: string,
   source: SqlSource,
   tables: Tables,
-  postgresql: readonly Value[] | null = null,
+  postgresql: KnownParts | null = null,
 ): Promise<GuardedSql> {
   checkSqlText(source)
   const written = await parse(connection, sql, source)

@@ -1,4 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { withState } from '../dialect/states.ts'
 import { fromDriver } from '../driver-error.ts'
 import { isStable } from '../guard/stability.ts'
 import type { TreeNode } from '../guard/tree.ts'
@@ -93,10 +94,24 @@ async function runOutput(
   send: Send,
 ): Promise<void> {
   const within = 'within' in output ? output.within : undefined
-  const { sql, tree, names } =
-    'dialect' in output && output.dialect === 'postgresql' && job.trust === 'tenant'
-      ? await judgedPostgresql(connection, job, output)
-      : await judged(connection, job, output.sql, within)
+  if (!('dialect' in output) || output.dialect !== 'postgresql' || job.trust !== 'tenant') {
+    return writeJudged(connection, job, output, results, send, await judged(connection, job, output.sql, within))
+  }
+  try {
+    await writeJudged(connection, job, output, results, send, await judgedPostgresql(connection, job, output))
+  } catch (error) {
+    throw withState(error)
+  }
+}
+
+async function writeJudged(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  output: WireStreamOutput | WireFilesOutput,
+  results: readonly WireResult[],
+  send: Send,
+  { sql, tree, names }: Judged,
+): Promise<void> {
   const told = (opening: Opening) =>
     send({
       kind: 'opened',
@@ -180,13 +195,15 @@ async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireSt
   }
 }
 
+type Judged = Pick<GuardedSql, 'sql' | 'names'> & { readonly tree: TreeNode | null }
+
 /** The text that may run: our own as it stands, a tenant's as the guard has written it down, with its tree. */
 async function judged(
   connection: DuckDBConnection,
   job: ChildJob,
   sql: string,
   within: Within | null | undefined,
-): Promise<Pick<GuardedSql, 'sql' | 'names'> & { readonly tree: TreeNode | null }> {
+): Promise<Judged> {
   if (job.trust === 'own') return { sql, tree: null }
   const tables = job.tables.map((table) => table.name)
   if (within) return await guardWithin(connection, sql, within, tables)
@@ -197,7 +214,7 @@ async function judged(
 
 function judgedPostgresql(connection: DuckDBConnection, job: ChildJob, { sql, parameters }: WireStreamOutput) {
   const values = parameters.map(fromWire)
-  const judge = () => guardPostgresql(connection, sql, job.tables.map((table) => table.name), values)
+  const judge = () => guardPostgresql(connection, sql, job.tables, values)
   // What comes of it may hang on the values.
   return job.mark === null || values.length > 0 ? judge() : judgedBefore.get(`postgresql ${sql}`, judge)
 }

@@ -1,7 +1,7 @@
 /** Casts: the engine's parser forgets how long a text may be, and takes `numeric` for one of three places. */
 import type { TreeNode } from '../guard/tree.ts'
 import { call, callMacro, cast, number, text, textOf } from './nodes.ts'
-import type { Rewriting } from './postgresql.ts'
+import { type Rewriting, typeOf as typeOfColumn } from './postgresql.ts'
 
 /** Whole numbers of 64 bits fit, and so do the digits of a double. */
 const [MOST_DIGITS, PLACES] = [38, 15]
@@ -9,16 +9,30 @@ const [MOST_DIGITS, PLACES] = [38, 15]
 const WIDE = { type: 'DECIMAL_TYPE_INFO', alias: '', extension_info: null, width: MOST_DIGITS, scale: PLACES }
 
 export function ofCast(node: TreeNode, written: string, rewriting: Rewriting): TreeNode {
-  const { id } = node.cast_type as { id: string }
+  const { id, type_info: info } = node.cast_type as { id: string; type_info: TreeNode | null }
   const child = node.child as TreeNode
+  if (id === 'UNBOUND') return asJson(node)
+  // By its name it is another type, which the guard has to see: GEOMETRY is a BLOB with one.
+  if (info !== null && (info.alias !== '' || info.extension_info !== null)) return node
   const type = typeOf(written)
   if (id === 'VARCHAR' && type !== null) return ofText(node, child, type, rewriting)
   if (id === 'DECIMAL' && type !== null && /^(?:numeric|decimal|dec)$/.test(type)) {
-    return textOf(child) === null ? callMacro('numeric', [child], node) : { ...node, cast_type: { id, type_info: WIDE } }
+    const scale = scaleOf(child, rewriting)
+    return scale === null ? callMacro('numeric', [child], node) : { ...node, cast_type: { id, type_info: { ...WIDE, scale } } }
   }
+  if (id === 'BIT' && type !== null && /^bit\s*\(/.test(type)) throw rewriting.refused('the type bit(n)', 'Cast to bit, or to text.')
   if (id === 'BLOB') return ofBytes(node, child)
-  if (id === 'UNBOUND') return asJson(node)
   return node
+}
+
+/** Of what is cast, the places behind the point; null where they are not known. */
+function scaleOf(child: TreeNode, rewriting: Rewriting): number | null {
+  const type = typeOfColumn(child, rewriting)
+  if (type === 'integer' || type === 'long') return 0
+  const declared = /^decimal\(\d+,(\d+)\)$/.exec(type)?.[1]
+  if (declared !== undefined) return Number(declared)
+  const plain = /^\s*[-+]?\d*(?:\.(\d*))?\s*$/.exec(textOf(child) ?? 'none')
+  return plain === null ? null : (plain[1] ?? '').length
 }
 
 function ofText(node: TreeNode, child: TreeNode, type: string, { refused }: Rewriting): TreeNode {

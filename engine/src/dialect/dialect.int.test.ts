@@ -18,7 +18,7 @@ before(async () => {
 
 after(() => connection?.closeSync())
 
-const judged = (sql: string, parameters: readonly string[] = []) => guardPostgresql(connection, sql, TABLES, parameters)
+const judged = (sql: string, parameters: readonly string[] = []) => guardPostgresql(connection, sql, TABLES.map((name) => ({ name, columns: [] })), parameters)
 
 async function rowsOf(sql: string): Promise<unknown> {
   try {

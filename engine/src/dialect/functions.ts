@@ -3,7 +3,7 @@ import type { TreeNode } from '../guard/tree.ts'
 import { dateText, dateOf, momentOf } from './formats.ts'
 import type { MacroName } from './macros.ts'
 import { call, callMacro, cast, childrenOf, not, number, numberOf, renamed, text, textOf } from './nodes.ts'
-import { ofPattern, type Rewrite, re2Of } from './postgresql.ts'
+import { ofPattern, type Rewrite, type Rewriting, re2Of, typeOf } from './postgresql.ts'
 
 const rename =
   (name: string): Rewrite =>
@@ -26,8 +26,28 @@ function isInterval(node: TreeNode): boolean {
   return /^[-+*]$/.test(name) && childrenOf(node).some(isInterval) && childrenOf(node).every((one) => isInterval(one) || numberOf(one) !== null)
 }
 
+/** A `real` beside another type is taken for a double. */
+function widened(node: TreeNode, rewriting: Rewriting): TreeNode {
+  const children = childrenOf(node)
+  const isReal = children.map((child) => typeOf(child, rewriting) === 'float')
+  if (children.length < 2 || !isReal.includes(true) || !isReal.includes(false)) return node
+  return { ...node, children: children.map((child, at) => (isReal[at] ? cast(child, 'DOUBLE', child) : child)) }
+}
+
+/** Of whole numbers and of `real`, these give doubles. */
+const asDouble = (node: TreeNode, rewriting: Rewriting): TreeNode => {
+  const [value, ...more] = childrenOf(node)
+  const type = typeOf(value, rewriting)
+  const isOther = value !== undefined && more.length === 0 && ['float', 'integer', 'long'].includes(type)
+  return isOther ? { ...node, children: [cast(value, 'DOUBLE', value)] } : node
+}
+
+const summed: Rewrite = (node, rewriting) =>
+  typeOf(childrenOf(node)[0], rewriting) === 'float' ? cast({ ...node, alias: '' }, 'FLOAT', node) : node
+
 /** Whole numbers give whole ones, and nothing is divided by nought. */
-const divided: Rewrite = (node) => {
+const divided: Rewrite = (given, rewriting) => {
+  const node = widened(given, rewriting)
   const [left, right] = childrenOf(node)
   if (left === undefined || right === undefined) return node
   const divisor = nonzero(right, node)
@@ -186,8 +206,16 @@ const root: Rewrite = (node) => {
 /** Lengths are integers there. */
 const asInteger: Rewrite = (node) => cast({ ...node, alias: '' }, 'INTEGER', node)
 
-const round: Rewrite = (node) =>
-  childrenOf(node).length === 1 ? callMacro('round', childrenOf(node), node) : node
+const round: Rewrite = (given, rewriting) => {
+  const node = asDouble(given, rewriting)
+  return childrenOf(node).length === 1 ? callMacro('round', childrenOf(node), node) : node
+}
+
+/** The engine has no names for the members of a ROW. */
+const rowToJson: Rewrite = (node, { refused }) => {
+  if (childrenOf(node)[0]?.function_name !== 'row') return node
+  throw refused('row_to_json of a ROW', 'Write json_build_object(name, value, …).')
+}
 
 const pad =
   (name: 'pad_left' | 'pad_right'): Rewrite =>
@@ -198,7 +226,17 @@ const pad =
   }
 
 export const FUNCTIONS: Readonly<Record<string, Rewrite>> = {
+  '+': widened,
+  '-': widened,
+  '*': widened,
   '/': divided,
+  sum: summed,
+  ceil: asDouble,
+  ceiling: asDouble,
+  floor: asDouble,
+  trunc: asDouble,
+  sign: asDouble,
+  row_to_json: rowToJson,
   '%': remainder,
   mod: remainder,
   div: byMacro('quotient', 2),

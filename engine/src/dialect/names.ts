@@ -17,6 +17,8 @@ const WRITTEN: Readonly<Record<string, string>> = {
   not_like_escape: NOBODYS,
   ilike_escape: NOBODYS,
   not_ilike_escape: NOBODYS,
+  quantile_cont: 'percentile_cont',
+  quantile_disc: 'percentile_disc',
   trim: 'btrim',
 }
 const TYPE_NAMES: Readonly<Record<string, string>> = {
@@ -66,7 +68,17 @@ function weakName(node: TreeNode): string | null {
   if (node.class === 'CASE') return 'case'
   if (node.class === 'COLLATE') return weakName(node.child as TreeNode)
   if (node.class !== 'CAST') return null
-  const { id, type_info: info } = node.cast_type as { id: string; type_info: TreeNode | null }
+  return typeName(node.cast_type as TypeNode)
+}
+
+interface TypeNode {
+  readonly id: string
+  readonly type_info: TreeNode | null
+}
+
+/** Arrays are called by what they are of. */
+function typeName({ id, type_info: info }: TypeNode): string {
+  if (id === 'LIST') return typeName(info?.child_type as TypeNode)
   return id === 'UNBOUND' ? String(info?.name) : (TYPE_NAMES[id] ?? id.toLowerCase())
 }
 

@@ -4,7 +4,7 @@
  * What cannot be put otherwise is refused by name.
  */
 import { SluiceError, type SqlSource, sqlNotAllowed } from '@sluice/sdk'
-import type { TreeNode } from '../guard/tree.ts'
+import { foldName, type TreeNode } from '../guard/tree.ts'
 import { FUNCTIONS } from './functions.ts'
 import { isReserved } from './macros.ts'
 import { namedParts, withColumnName } from './names.ts'
@@ -12,18 +12,40 @@ import { callMacro, childrenOf, text, textOf } from './nodes.ts'
 import { ofCast } from './casts.ts'
 import { asRe2, missingIn, similarAsRe2 } from './patterns.ts'
 
-/** What the rewriting knows beside the tree. */
-export interface Rewriting {
-  readonly source: SqlSource
+/** What is known beside the tree. */
+export interface KnownParts {
   /** Values of `$1`, `$2`, …; null where they are not known. */
   readonly parameters: readonly unknown[]
+  /** Of columns by their names; those that two tables have of two types are left out. */
+  readonly types: ReadonlyMap<string, string>
+}
+
+export interface Rewriting extends KnownParts {
+  readonly source: SqlSource
   refused(what: string, remedy: string): SluiceError
 }
 
 export type Rewrite = (node: TreeNode, rewriting: Rewriting) => TreeNode
 
-export function fromPostgresql(tree: TreeNode, source: SqlSource, parameters: readonly unknown[]): TreeNode {
-  const rewriting: Rewriting = { source, parameters, refused: unsupported }
+export function columnTypes(
+  tables: readonly { readonly columns: readonly { readonly name: string; readonly type: string }[] }[],
+): ReadonlyMap<string, string> {
+  const types = new Map<string, string>()
+  for (const { name, type } of tables.flatMap(({ columns }) => columns)) {
+    const known = types.get(foldName(name)) ?? type
+    types.set(foldName(name), known === type ? type : '')
+  }
+  return types
+}
+
+/** Of a column by its name; empty of anything else, and where it is not known. */
+export function typeOf(node: TreeNode | undefined, { types }: Rewriting): string {
+  const names = node?.class === 'COLUMN_REF' ? (node.column_names as readonly string[]) : []
+  return types.get(foldName(names.at(-1) ?? '')) ?? ''
+}
+
+export function fromPostgresql(tree: TreeNode, source: SqlSource, known: KnownParts): TreeNode {
+  const rewriting: Rewriting = { ...known, source, refused: unsupported }
   return rewritten(tree, rewriting) as TreeNode
 }
 
@@ -50,6 +72,8 @@ function ofNode(node: TreeNode, rewriting: Rewriting): TreeNode {
   if (node.class === 'OPERATOR' && node.type === 'OPERATOR_NOT') return ofNot(node, rewriting)
   if (node.class !== 'FUNCTION' && node.class !== 'WINDOW') return node
   const name = String(node.function_name).toLowerCase()
+  // Of another schema it is another function, and the guard's to refuse.
+  if ((node.schema !== '' && node.schema !== 'main') || node.catalog !== '') return node
   if (isReserved(name)) throw sqlNotAllowed(`the function ${name.slice(0, 80)}`, rewriting.source, null)
   if (name === 'regexp_full_match') return ofFullMatch(node, node, rewriting)
   const rewrite = FUNCTIONS[name]
