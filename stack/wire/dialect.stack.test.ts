@@ -1,9 +1,11 @@
 /**
  * A product over the wire and a PostgreSQL with the same rows are asked the same: values, types and names of columns are equal, or
  * there is an error on both sides with the same SQLSTATE. What differs stands in `differences.ts`, by what the guide says of it:
- * anything else that differs fails here, and so does what stands there and differs no longer.
+ * anything else that differs fails here, and so does what stands there and differs no longer. How many are equal is told by the run.
  */
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
 import { manifests } from '../../acceptance/client.ts'
@@ -30,7 +32,8 @@ before(async () => {
   await world.createTenant(tenant)
   const owner = await world.as(tenant, 'svc-developers', 'dora')
   const columns = COLUMNS.map(
-    ([name, type]) => `  - { name: ${name}, type: ${type}${name === 'id' ? ', role: identity, nullable: false' : ''} }\n`,
+    ([name, type]) =>
+      `  - { name: ${name}, type: ${type}${name === 'id' ? ', role: identity, nullable: false' : ''} }\n`,
   ).join('')
   await onboardPeople(world, owner, manifests('public.wired', { columns, endpoints: '  - type: analytics\n' }))
   const token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vera'])
@@ -76,7 +79,9 @@ function differenceOf(here: Told, there: Told): string {
     return there.state === '' ? `refuses ${here.state}` : `${here.state} for ${there.state}`
   }
   const parts = [
-    ...(JSON.stringify(here.rows) === JSON.stringify(there.rows) ? [] : [isOfNoughts(here, there) ? 'noughts' : 'values']),
+    ...(JSON.stringify(here.rows) === JSON.stringify(there.rows)
+      ? []
+      : [isOfNoughts(here, there) ? 'noughts' : 'values']),
     ...(String(here.types) === String(there.types) ? [] : [`type ${here.types} for ${there.types}`]),
     ...(JSON.stringify(here.names) === JSON.stringify(there.names) ? [] : ['name']),
   ]
@@ -131,6 +136,11 @@ async function allPairs(): Promise<readonly Pair[]> {
 }
 
 describe('a product over the wire, and a PostgreSQL with the same rows', () => {
+  it('differ only where the guide says so', async () => {
+    const guide = await readFile(join(import.meta.dirname, '../../docs/guides/postgresql-clients.md'), 'utf8')
+    for (const { said } of DIFFERENCES) assert.ok(guide.includes(said), said)
+  })
+
   it('tell the same of what tools and people write, but for what the guide says', async () => {
     const listed = new Map(DIFFERENCES.flatMap(({ how, of }) => of.map((one) => [one, how] as const)))
     const pairs = await allPairs()

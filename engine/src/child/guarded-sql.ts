@@ -32,7 +32,6 @@ export async function guardPostgresql(
   tables: readonly Pick<EngineTable, 'name' | 'columns'>[],
   parameters: readonly Value[],
 ): Promise<GuardedSql> {
-  await makeMacros(connection)
   const names = tables.map(({ name }) => name)
   return await guard(connection, text, { text, leadBytes: 0 }, names, { parameters, types: columnTypes(tables) })
 }
@@ -71,14 +70,14 @@ async function guard(
 ): Promise<GuardedSql> {
   checkSqlText(source)
   const written = await parse(connection, sql, source)
-  const read = (parsed: TreeNode) =>
-    postgresql === null ? parsed : fromPostgresql(parsed, source, postgresql)
+  const read = (parsed: TreeNode) => (postgresql === null ? parsed : fromPostgresql(parsed, source, postgresql))
   const tree = read(written)
   const also = postgresql === null ? NO_FUNCTIONS : MACRO_NAMES
   checkTree(tree, tables, source, also)
   const hasInner = tables.some((name) => innerName(name) !== name)
   const running = hasInner ? read(await parse(connection, sql, source)) : tree
   if (hasInner) leadInside(running)
+  if (postgresql !== null) await makeMacros(connection, tree)
   const text = await textOf(connection, running)
   // The text that will run is judged too, in case writing the tree down again changed what it says.
   checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source, also)

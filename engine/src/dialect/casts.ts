@@ -18,9 +18,12 @@ export function ofCast(node: TreeNode, written: string, rewriting: Rewriting): T
   if (id === 'VARCHAR' && type !== null) return ofText(node, child, type, rewriting)
   if (id === 'DECIMAL' && type !== null && /^(?:numeric|decimal|dec)$/.test(type)) {
     const scale = scaleOf(child, rewriting)
-    return scale === null ? callMacro('numeric', [child], node) : { ...node, cast_type: { id, type_info: { ...WIDE, scale } } }
+    return scale === null
+      ? callMacro('numeric', [child], node)
+      : { ...node, cast_type: { id, type_info: { ...WIDE, scale } } }
   }
-  if (id === 'BIT' && type !== null && /^bit\s*\(/.test(type)) throw rewriting.refused('the type bit(n)', 'Cast to bit, or to text.')
+  if (id === 'BIT' && type !== null && /^bit\s*\(/.test(type))
+    throw rewriting.refused('the type bit(n)', 'Cast to bit, or to text.')
   if (id === 'BLOB') return ofBytes(node, child)
   return node
 }
@@ -36,7 +39,8 @@ function scaleOf(child: TreeNode, rewriting: Rewriting): number | null {
 }
 
 function ofText(node: TreeNode, child: TreeNode, type: string, { refused }: Rewriting): TreeNode {
-  if (/^(?:char|character|bpchar)\b(?! varying)/.test(type)) throw refused(`the type ${type.slice(0, 40)}`, 'Cast to text or varchar(n).')
+  if (/^(?:char|character|bpchar)\b(?! varying)/.test(type))
+    throw refused(`the type ${type.slice(0, 40)}`, 'Cast to text or varchar(n).')
   const length = /^(?:varchar|character varying)\s*\(\s*(\d+)\s*\)$/.exec(type)?.[1]
   const plain = textOf(child) === null && child.class !== 'PARAMETER' ? callMacro('as_text', [child], node) : node
   if (length === undefined) return plain
@@ -59,7 +63,9 @@ function asJson(node: TreeNode): TreeNode {
 
 /** Of `::type` or `CAST(… AS type)`, folded; null where it is written otherwise. */
 function typeOf(written: string): string | null {
-  const short = /^::\s*([a-z][a-z ]*?(?:\s*\([\d\s,]*\))?)(?=\s*(?:[^a-z\s(]|$|\b(?!varying|precision)[a-z]+))/i.exec(written)?.[1]
+  const short = /^::\s*([a-z][a-z ]*?(?:\s*\([\d\s,]*\))?)(?=\s*(?:[^a-z\s(]|$|\b(?!varying|precision)[a-z]+))/i.exec(
+    written,
+  )?.[1]
   if (short !== undefined) return folded(firstType(short))
   if (!/^cast\s*\(/i.test(written)) return null
   const end = closing(written)
@@ -68,7 +74,8 @@ function typeOf(written: string): string | null {
 }
 
 /** Behind a type may follow words that are none of it. */
-const firstType = (text: string): string => /^(?:character varying|double precision|[a-z]+)(?:\s*\([^)]*\))?/i.exec(text)?.[0] ?? text
+const firstType = (text: string): string =>
+  /^(?:character varying|double precision|[a-z]+)(?:\s*\([^)]*\))?/i.exec(text)?.[0] ?? text
 
 const folded = (text: string): string => text.toLowerCase().replace(/\s+/g, ' ').trim()
 

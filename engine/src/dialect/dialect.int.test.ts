@@ -18,7 +18,13 @@ before(async () => {
 
 after(() => connection?.closeSync())
 
-const judged = (sql: string, parameters: readonly string[] = []) => guardPostgresql(connection, sql, TABLES.map((name) => ({ name, columns: [] })), parameters)
+const judged = (sql: string, parameters: readonly string[] = []) =>
+  guardPostgresql(
+    connection,
+    sql,
+    TABLES.map((name) => ({ name, columns: [] })),
+    parameters,
+  )
 
 async function rowsOf(sql: string): Promise<unknown> {
   try {
@@ -48,13 +54,26 @@ describe('a statement in the dialect of PostgreSQL', () => {
   })
 
   it('may call no more than one in the dialect of products, and read no other tables', async () => {
-    for (const call of ["error('x')", "read_text('/etc/passwd')", "getenv('HOME')", "current_setting('threads')", "query('SELECT 1')", 'pg_sleep(1)']) {
-      for (const sql of [`SELECT ${call}`, `SELECT 7 / ${call}`, `SELECT to_char(${call}, 'YYYY')`, `SELECT 'a' ~ ${call}`, `SELECT CAST(${call} AS varchar(3))`]) {
+    for (const call of [
+      "error('x')",
+      "read_text('/etc/passwd')",
+      "getenv('HOME')",
+      "current_setting('threads')",
+      "query('SELECT 1')",
+      'pg_sleep(1)',
+    ]) {
+      for (const sql of [
+        `SELECT ${call}`,
+        `SELECT 7 / ${call}`,
+        `SELECT to_char(${call}, 'YYYY')`,
+        `SELECT 'a' ~ ${call}`,
+        `SELECT CAST(${call} AS varchar(3))`,
+      ]) {
         await assert.rejects(judged(sql), (error) => isSluiceError(error) && error.code === 'sql_not_allowed', sql)
       }
     }
     await assert.rejects(judged('SELECT secret ~ $$a$$ FROM hidden.secrets'), { code: 'table_not_found' })
-    await assert.rejects(judged("SELECT 1 / (SELECT count(*) FROM hidden.secrets)"), { code: 'table_not_found' })
+    await assert.rejects(judged('SELECT 1 / (SELECT count(*) FROM hidden.secrets)'), { code: 'table_not_found' })
   })
 
   it('is read wherever it can be said in both', async () => {
@@ -63,8 +82,14 @@ describe('a statement in the dialect of PostgreSQL', () => {
 
   it('is told as a PostgreSQL tells it', async () => {
     const told: readonly (readonly [string, unknown])[] = [
-      ["SELECT 'Portland' ~ '^Port', 'Portland' ~* 'LAND$', 'Portland' !~ 'x', 'Portland' !~* 'PORT'", [[true, true, true, false]]],
-      ["SELECT 'Portland' SIMILAR TO 'Port%', 'Portland' SIMILAR TO 'Port', 'a.b' SIMILAR TO 'a.b', 'axb' SIMILAR TO 'a.b'", [[true, false, true, false]]],
+      [
+        "SELECT 'Portland' ~ '^Port', 'Portland' ~* 'LAND$', 'Portland' !~ 'x', 'Portland' !~* 'PORT'",
+        [[true, true, true, false]],
+      ],
+      [
+        "SELECT 'Portland' SIMILAR TO 'Port%', 'Portland' SIMILAR TO 'Port', 'a.b' SIMILAR TO 'a.b', 'axb' SIMILAR TO 'a.b'",
+        [[true, false, true, false]],
+      ],
       ["SELECT regexp_full_match('Portland', 'Port')", [[false]]],
       ['SELECT 7 / 2, -7 / 2, 7.0 / 2, -7 % 3', [[3, -3, 3.5, -1]]],
       ['SELECT 1 / 0', '22012'],
@@ -72,7 +97,10 @@ describe('a statement in the dialect of PostgreSQL', () => {
       ['SELECT sqrt(-1)', '2201F'],
       ["SELECT 'a%b' LIKE 'a\\%b', 'axb' LIKE 'a\\%b'", [[true, false]]],
       ['SELECT note FROM sales.orders ORDER BY note DESC', [[null], ['x-1']]],
-      ["SELECT to_char(day, 'YYYY-MM \"w\" IW, FMDD FMMonth') FROM sales.orders WHERE id = 1", [['2024-01 w 01, 2 January']]],
+      [
+        'SELECT to_char(day, \'YYYY-MM "w" IW, FMDD FMMonth\') FROM sales.orders WHERE id = 1',
+        [['2024-01 w 01, 2 January']],
+      ],
       ["SELECT to_char(-1234.5, 'FM999,990.00'), to_char(7, '999')", [['-1,234.50', '   7']]],
       ["SELECT to_date('02.01.2024', 'DD.MM.YYYY')", [['2024-01-02']]],
       ["SELECT to_char(1, 'RN')", 'sql_unsupported'],
@@ -88,7 +116,10 @@ describe('a statement in the dialect of PostgreSQL', () => {
 
   it('takes a format from a parameter, and knows its type before there is one', async () => {
     const sql = 'SELECT to_char(day, $1) FROM sales.orders WHERE id = 1'
-    for (const [value, expected] of [['YYYY', '2024'], ['MM', '01']] as const) {
+    for (const [value, expected] of [
+      ['YYYY', '2024'],
+      ['MM', '01'],
+    ] as const) {
       const { sql: run } = await judged(sql, [value])
       assert.deepEqual((await connection.runAndReadAll(run, [value])).getRowsJson(), [[expected]])
     }

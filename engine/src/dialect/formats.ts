@@ -21,7 +21,10 @@ const formatted =
     if (value === undefined || given === undefined || more.length > 0) return node
     const format = formatOf(given, rewriting)
     if (format === undefined) throw rewriting.refused('a format that is no constant', REMEDY)
-    const told = format === null ? cast(callMacro('only_if', [given, value], node), 'VARCHAR', node) : write(value, format, node, rewriting)
+    const told =
+      format === null
+        ? cast(callMacro('only_if', [given, value], node), 'VARCHAR', node)
+        : write(value, format, node, rewriting)
     if (given.class === 'CONSTANT') return { ...told, alias: node.alias ?? '' }
     const known = format === null ? cast(given, type, node) : callMacro('only_if', [given, told], node)
     return { ...known, alias: node.alias ?? '' }
@@ -90,7 +93,8 @@ interface Piece {
 /** Longest first. */
 const NAMES = Object.keys(PATTERNS).toSorted((one, other) => other.length - one.length)
 /** Patterns of PostgreSQL that are not written here: what they would give is not guessed. */
-const UNTAKEN = /^(?:RN|Y,YYY|YYY|Y|IYY|IY|I|IDDD|J|RM|TZH|TZM|TZ|OF|FF[1-6]|BC|AD|B\.C\.|A\.D\.|A\.M\.|P\.M\.|TM|FX|SP)/i
+const UNTAKEN =
+  /^(?:RN|Y,YYY|YYY|Y|IYY|IY|I|IDDD|J|RM|TZH|TZM|TZ|OF|FF[1-6]|BC|AD|B\.C\.|A\.D\.|A\.M\.|P\.M\.|TM|FX|SP)/i
 const SUFFIX = /^(?:TH)/i
 
 function piecesOf(format: string, { refused }: Rewriting): readonly Piece[] {
@@ -132,14 +136,19 @@ export const dateText: Rewrite = formatted('VARCHAR', (value, format, node, rewr
     throw rewriting.refused(`the format ${format.slice(0, 40)} of a number`, REMEDY)
   }
   const moment = cast(value, 'TIMESTAMP', node)
-  return join(piecesOf(format, rewriting).map((piece) => writtenPiece(piece, moment, node)), node)
+  return join(
+    piecesOf(format, rewriting).map((piece) => writtenPiece(piece, moment, node)),
+    node,
+  )
 })
 
 function writtenPiece({ pattern, told, isBare }: Piece, moment: TreeNode, node: TreeNode): TreeNode {
   if (pattern === null) return text(told, node)
   if (pattern.part !== undefined) {
     const own = cast(pattern.part(moment, node), 'VARCHAR', node)
-    return isBare || pattern.digits === undefined ? own : call('lpad', [own, number(pattern.digits, node), text('0', node)], node)
+    return isBare || pattern.digits === undefined
+      ? own
+      : call('lpad', [own, number(pattern.digits, node), text('0', node)], node)
   }
   const written = pattern.written ?? ''
   const own = call('strftime', [moment, text(written, node)], node)
@@ -148,7 +157,9 @@ function writtenPiece({ pattern, told, isBare }: Piece, moment: TreeNode, node: 
     return cast(cast(own, 'BIGINT', node), 'VARCHAR', node)
   }
   const lettered = isUpper(told) ? call('upper', [own], node) : isLower(told) ? call('lower', [own], node) : own
-  return pattern.isLong && !isBare ? call('rpad', [lettered, number(LONGEST_NAME, node), text(' ', node)], node) : lettered
+  return pattern.isLong && !isBare
+    ? call('rpad', [lettered, number(LONGEST_NAME, node), text(' ', node)], node)
+    : lettered
 }
 
 /** A month or a day takes so many places: September, Wednesday. */
@@ -170,7 +181,15 @@ function numberText(value: TreeNode, format: string, node: TreeNode): TreeNode {
   const rounded = { ...cast(told, 'DECIMAL', node), cast_type: decimalOf(scale) }
   return callMacro(
     'number_text',
-    [rounded, text(whole, node), number(leastWhole, node), number(scale, node), number(leastFraction, node), number(isBare ? 1 : 0, node), number(plain.includes('.') ? 1 : 0, node)],
+    [
+      rounded,
+      text(whole, node),
+      number(leastWhole, node),
+      number(scale, node),
+      number(leastFraction, node),
+      number(isBare ? 1 : 0, node),
+      number(plain.includes('.') ? 1 : 0, node),
+    ],
     node,
   )
 }

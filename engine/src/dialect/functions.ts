@@ -1,6 +1,6 @@
 /** How calls of functions and operators are put otherwise, by the name that the engine's parser gives them. */
 import type { TreeNode } from '../guard/tree.ts'
-import { dateText, dateOf, momentOf } from './formats.ts'
+import { dateOf, dateText, momentOf } from './formats.ts'
 import type { MacroName } from './macros.ts'
 import { call, callMacro, cast, childrenOf, not, number, numberOf, renamed, text, textOf } from './nodes.ts'
 import { ofPattern, type Rewrite, type Rewriting, re2Of, typeOf } from './postgresql.ts'
@@ -16,14 +16,19 @@ const byMacro =
   (node) =>
     counts.includes(childrenOf(node).length) ? callMacro(name, childrenOf(node), node) : node
 
-const INTERVAL_MAKERS = /^to_(?:microseconds|milliseconds|seconds|minutes|hours|days|weeks|months|quarters|years|decades|centuries|millennia)$/
+const INTERVAL_MAKERS =
+  /^to_(?:microseconds|milliseconds|seconds|minutes|hours|days|weeks|months|quarters|years|decades|centuries|millennia)$/
 
 function isInterval(node: TreeNode): boolean {
   if (node.class === 'CAST') return (node.cast_type as TreeNode).id === 'INTERVAL'
   if (node.class !== 'FUNCTION') return false
   const name = String(node.function_name).toLowerCase()
   if (INTERVAL_MAKERS.test(name) || name === 'age') return true
-  return /^[-+*]$/.test(name) && childrenOf(node).some(isInterval) && childrenOf(node).every((one) => isInterval(one) || numberOf(one) !== null)
+  return (
+    /^[-+*]$/.test(name) &&
+    childrenOf(node).some(isInterval) &&
+    childrenOf(node).every((one) => isInterval(one) || numberOf(one) !== null)
+  )
 }
 
 /** A `real` beside another type is taken for a double. */
@@ -114,7 +119,9 @@ const substring: Rewrite = (node, rewriting) => {
 }
 
 const WHOLE_FIELDS = new Set(
-  'year month day hour minute quarter week dow isodow doy decade century millennium isoyear microseconds julian'.split(' '),
+  'year month day hour minute quarter week dow isodow doy decade century millennium isoyear microseconds julian'.split(
+    ' ',
+  ),
 )
 const FIELD_NAMES: Readonly<Record<string, string>> = { microseconds: 'microsecond' }
 
@@ -132,12 +139,7 @@ const datePart: Rewrite = (node, rewriting) => {
   return isExtract ? part : cast(part, 'DOUBLE', node)
 }
 
-function ofField(
-  name: string,
-  told: (own: string) => TreeNode,
-  moment: TreeNode,
-  node: TreeNode,
-): TreeNode | null {
+function ofField(name: string, told: (own: string) => TreeNode, moment: TreeNode, node: TreeNode): TreeNode | null {
   if (name === 'second' || name === 'seconds') return callMacro('seconds', [told('microsecond')], node)
   if (name === 'milliseconds' || name === 'millisecond') return callMacro('milliseconds', [told('microsecond')], node)
   if (name === 'epoch') return callMacro('seconds', [call('epoch_us', [moment], node)], node)
@@ -187,7 +189,8 @@ const bounds =
   (write: (array: TreeNode, node: TreeNode) => TreeNode): Rewrite =>
   (node, rewriting) => {
     const [array, dimension] = childrenOf(node)
-    if (array === undefined || numberOf(dimension) !== 1) throw rewriting.refused('an array of more than one dimension', 'Ask for 1.')
+    if (array === undefined || numberOf(dimension) !== 1)
+      throw rewriting.refused('an array of more than one dimension', 'Ask for 1.')
     return write(array, node)
   }
 
@@ -264,7 +267,9 @@ export const FUNCTIONS: Readonly<Record<string, Rewrite>> = {
   pg_typeof: byMacro('type_name', 1),
   array_remove: byMacro('without', 2),
   array_upper: bounds((array, node) => cast(call('len', [array], node), 'INTEGER', node)),
-  array_lower: bounds((array, node) => cast(call('least', [number(1, node), call('len', [array], node)], node), 'INTEGER', node)),
+  array_lower: bounds((array, node) =>
+    cast(call('least', [number(1, node), call('len', [array], node)], node), 'INTEGER', node),
+  ),
   array_to_string: byMacro('joined_with', 3),
   ln: log,
   log,

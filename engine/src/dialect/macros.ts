@@ -5,6 +5,7 @@
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { execute } from '../child/duckdb.ts'
+import type { TreeNode } from '../guard/tree.ts'
 import { quoteName } from '../sql-text.ts'
 
 const PREFIX = 'pg:'
@@ -37,7 +38,10 @@ const MACROS = {
     `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN CAST(CAST(x AS VARCHAR) AS DECIMAL(38,15)) ELSE CAST(x AS DECIMAL(38,15)) END`,
   ],
   /** The text of a number, of a double with so many places as the format says: halves go to the even digit. */
-  places: ['x, f', `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN printf(f, CAST(x AS DOUBLE)) ELSE CAST(x AS VARCHAR) END`],
+  places: [
+    'x, f',
+    `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN printf(f, CAST(x AS DOUBLE)) ELSE CAST(x AS VARCHAR) END`,
+  ],
   as_text: [
     'x',
     `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN regexp_replace(CAST(x AS VARCHAR), '\\.0$', '') ELSE CAST(x AS VARCHAR) END`,
@@ -117,7 +121,10 @@ const MACROS = {
           THEN CASE WHEN trim(left(PADDED, length(replace(left(whole, j), ',', '')))) = '' THEN '' ELSE ',' END
           ELSE trim(substring(PADDED, length(replace(left(whole, j), ',', '')), 1)) END), '')`,
       )
-      .replaceAll('PADDED', `lpad(lpad(WHOLE_TEXT, CAST(greatest(leastwhole, length(WHOLE_TEXT)) AS INTEGER), '0'), CAST(length(PLACES) AS INTEGER), ' ')`)
+      .replaceAll(
+        'PADDED',
+        `lpad(lpad(WHOLE_TEXT, CAST(greatest(leastwhole, length(WHOLE_TEXT)) AS INTEGER), '0'), CAST(length(PLACES) AS INTEGER), ' ')`,
+      )
       .replaceAll('PLACES', `replace(whole, ',', '')`)
       .replaceAll('WHOLE_TEXT', `ltrim(split_part(CAST(abs(x) AS VARCHAR), '.', 1), '0')`)
       .replaceAll('FRAC_TEXT', `split_part(CAST(abs(x) AS VARCHAR), '.', 2)`),
@@ -134,13 +141,23 @@ export const MACRO_NAMES: ReadonlySet<string> = new Set(Object.keys(MACROS).map(
 /** Whether a statement has called what only the rewriting may. */
 export const isReserved = (name: string): boolean => name.toLowerCase().startsWith(PREFIX)
 
-const made = new WeakSet<DuckDBConnection>()
+const made = new WeakMap<DuckDBConnection, Set<string>>()
 
-/** Once for a connection, by the first statement that needs one. */
-export async function makeMacros(connection: DuckDBConnection): Promise<void> {
-  if (made.has(connection)) return
-  for (const [name, [parameters, body]] of Object.entries(MACROS)) {
-    await execute(connection, `CREATE MACRO ${quoteName(`${PREFIX}${name}`)}(${parameters}) AS ${body}`)
+/** Those that a tree calls, each once for a connection: all of them would cost a process more than its first statement. */
+export async function makeMacros(connection: DuckDBConnection, tree: TreeNode): Promise<void> {
+  const own = made.get(connection) ?? new Set()
+  made.set(connection, own)
+  for (const name of calledIn(tree)) {
+    if (own.has(name)) continue
+    const [parameters, body] = MACROS[name]
+    await execute(connection, `CREATE MACRO ${quoteName(macro(name))}(${parameters}) AS ${body}`)
+    own.add(name)
   }
-  made.add(connection)
+}
+
+function calledIn(value: unknown): readonly MacroName[] {
+  if (typeof value !== 'object' || value === null) return []
+  const called = String((value as TreeNode).function_name ?? '')
+  const own = MACRO_NAMES.has(called) ? [called.slice(PREFIX.length) as MacroName] : []
+  return [...own, ...Object.values(value).flatMap(calledIn)]
 }

@@ -114,7 +114,8 @@ export function namedParts(node: TreeNode): TreeNode {
   const items = node.select_list as readonly TreeNode[]
   const taken = new Set(items.map(({ alias }) => String(alias ?? '').toLowerCase()))
   const named = items.map((item) => {
-    if (item.class === 'STAR' || item.class === 'COLUMN_REF' || (typeof item.alias === 'string' && item.alias !== '')) return item
+    if (item.class === 'STAR' || item.class === 'COLUMN_REF' || (typeof item.alias === 'string' && item.alias !== ''))
+      return item
     const name = nameOf(item)
     // One that is there twice would be found by nobody.
     if (taken.has(name)) return item

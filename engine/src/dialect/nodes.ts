@@ -12,7 +12,9 @@ export function call(name: string, children: readonly TreeNode[], at: TreeNode):
     query_location: at.query_location,
     function_name: name,
     schema: '',
-    children: children.map((child) => (child.alias === undefined || child.alias === '' ? child : { ...child, alias: '' })),
+    children: children.map((child) =>
+      child.alias === undefined || child.alias === '' ? child : { ...child, alias: '' },
+    ),
     filter: null,
     order_bys: { type: 'ORDER_MODIFIER', orders: [] },
     distinct: false,

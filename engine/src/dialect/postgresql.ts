@@ -5,11 +5,11 @@
  */
 import { SluiceError, type SqlSource, sqlNotAllowed } from '@sluice/sdk'
 import { foldName, type TreeNode } from '../guard/tree.ts'
+import { ofCast } from './casts.ts'
 import { FUNCTIONS } from './functions.ts'
 import { isReserved } from './macros.ts'
 import { namedParts, withColumnName } from './names.ts'
 import { callMacro, childrenOf, text, textOf } from './nodes.ts'
-import { ofCast } from './casts.ts'
 import { asRe2, missingIn, similarAsRe2 } from './patterns.ts'
 
 /** What is known beside the tree. */
@@ -38,10 +38,19 @@ export function columnTypes(
   return types
 }
 
-/** Of a column by its name; empty of anything else, and where it is not known. */
-export function typeOf(node: TreeNode | undefined, { types }: Rewriting): string {
-  const names = node?.class === 'COLUMN_REF' ? (node.column_names as readonly string[]) : []
+/** Of a column by its name, and of what is of its first argument's type; empty of anything else, and where it is not known. */
+export function typeOf(node: TreeNode | undefined, { types }: Pick<Rewriting, 'types'>): string {
+  if (node === undefined) return ''
+  if (isOfFirstType(node)) return typeOf(childrenOf(node)[0], { types })
+  const names = node.class === 'COLUMN_REF' ? (node.column_names as readonly string[]) : []
   return types.get(foldName(names.at(-1) ?? '')) ?? ''
+}
+
+function isOfFirstType(node: TreeNode): boolean {
+  if (node.class === 'OPERATOR') return node.type === 'OPERATOR_NULLIF'
+  if (node.class !== 'FUNCTION') return false
+  const name = String(node.function_name).toLowerCase()
+  return ['abs', 'nullif', 'min', 'max'].includes(name) || (/^[-+]$/.test(name) && childrenOf(node).length === 1)
 }
 
 export function fromPostgresql(tree: TreeNode, source: SqlSource, known: KnownParts): TreeNode {
@@ -132,7 +141,8 @@ const NOT_KNOWN = /^18446744073709551615$/
 /** Of the statement's text, what stands where the node was made; empty where that is not told. */
 function wordAt(node: TreeNode, { source }: Rewriting): string {
   const place = node.query_location
-  const told = typeof place === 'object' && place !== null ? String((place as { rawJSON?: string }).rawJSON) : String(place)
+  const told =
+    typeof place === 'object' && place !== null ? String((place as { rawJSON?: string }).rawJSON) : String(place)
   if (NOT_KNOWN.test(told)) return ''
   const at = Number(told) - source.leadBytes
   return Buffer.from(source.text).toString('utf8', at, at + MOST_BYTES)

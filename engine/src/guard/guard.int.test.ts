@@ -194,7 +194,13 @@ const ATTACKS: readonly (readonly [sql: string, code: string])[] = [
 describe('the guard', () => {
   for (const [sql, code] of ATTACKS) {
     it(`refuses ${JSON.stringify(sql.slice(0, 100))}`, async () => {
-      const inPostgresql = () => guardPostgresql(connection, sql, TABLES.map((name) => ({ name, columns: [] })), [])
+      const inPostgresql = () =>
+        guardPostgresql(
+          connection,
+          sql,
+          TABLES.map((name) => ({ name, columns: [] })),
+          [],
+        )
       for (const judged of [() => guardStatement(connection, sql, TABLES), inPostgresql]) {
         await assert.rejects(judged, (error) => {
           assert(isSluiceError(error), String(error))

@@ -25,4 +25,3 @@ const int32 = (value: number): Buffer => {
   bytes.writeInt32BE(value)
   return bytes
 }
-

@@ -33,7 +33,7 @@ export function arrayOf(element: number): number {
 }
 
 /** A number stays as its digits: a JSON.parse would round it. */
-const ELEMENT = /"(?:[^"\\]|\\[^])*"|[^\[\],\s"]+/g
+const ELEMENT = /"(?:[^"\\]|\\[^])*"|[^[\],\s"]+/g
 
 export function arrayText(json: string, write: (text: string) => string): string {
   const elements = [...json.matchAll(ELEMENT)].map(([told]) => elementText(told, write))

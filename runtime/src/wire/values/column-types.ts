@@ -2,8 +2,8 @@
 import type { ResultColumn } from '@sluice/engine'
 import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
-import { arrayOf, arrayText } from './array-texts.ts'
 import type { ResultNames } from '../sql/words.ts'
+import { arrayOf, arrayText } from './array-texts.ts'
 import { FLOAT_DIGITS, floatText } from './floats.ts'
 import { isCount, MOMENT_BYTES, NO_ZONE, putCount, UTC } from './instants.ts'
 import { intervalOf, intervalText } from './intervals.ts'
@@ -113,7 +113,9 @@ const TOLD_AS: Readonly<Record<string, readonly number[]>> = {
 }
 
 /** Of these functions the engine's result may be of another type than a PostgreSQL's. */
-const OTHER_TYPES: ReadonlySet<string> = new Set('sum date_trunc round ceil ceiling floor trunc sign generate_series gcd lcm ntile grouping'.split(' '))
+const OTHER_TYPES: ReadonlySet<string> = new Set(
+  'sum date_trunc round ceil ceiling floor trunc sign generate_series gcd lcm ntile grouping'.split(' '),
+)
 
 /** Whether a PostgreSQL has to be asked for the types of columns. */
 export const isOfOtherTypes = (columns: readonly ResultColumn[], { called }: ResultNames): boolean =>
