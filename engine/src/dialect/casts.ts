@@ -1,7 +1,7 @@
 /** Casts: the engine's parser forgets how long a text may be, and takes `numeric` for one of three places. */
 import type { TreeNode } from '../guard/tree.ts'
 import { call, callMacro, cast, number, text, textOf } from './nodes.ts'
-import { type Rewriting, typeOf as typeOfColumn } from './postgresql.ts'
+import { type Rewriting, typeOf as typeOfColumn } from './rewriting.ts'
 
 /** Whole numbers of 64 bits fit, and so do the digits of a double. */
 const [MOST_DIGITS, PLACES] = [38, 15]

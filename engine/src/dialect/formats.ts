@@ -1,7 +1,7 @@
 /** `to_char`, `to_date` and `to_timestamp`: their format says of the statement how it is put otherwise, and so it has to be known. */
 import type { TreeNode } from '../guard/tree.ts'
 import { call, callMacro, cast, childrenOf, number, text, textOf } from './nodes.ts'
-import type { Rewrite, Rewriting } from './postgresql.ts'
+import type { Rewrite, Rewriting } from './rewriting.ts'
 
 const REMEDY = 'Write the format as a constant, of the patterns that the guide lists.'
 

@@ -3,7 +3,8 @@ import type { TreeNode } from '../guard/tree.ts'
 import { dateOf, dateText, momentOf } from './formats.ts'
 import type { MacroName } from './macros.ts'
 import { call, callMacro, cast, childrenOf, not, number, numberOf, renamed, text, textOf } from './nodes.ts'
-import { ofPattern, type Rewrite, type Rewriting, re2Of, typeOf } from './postgresql.ts'
+import { ofPattern, re2Of } from './pattern-calls.ts'
+import { type Rewrite, type Rewriting, typeOf } from './rewriting.ts'
 
 const rename =
   (name: string): Rewrite =>

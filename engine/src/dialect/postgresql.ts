@@ -3,63 +3,20 @@
  * engine's own parser has made; the guard judges the tree that comes of it, so that nothing which it refuses can come in this way.
  * What cannot be put otherwise is refused by name.
  */
-import { SluiceError, type SqlSource, sqlNotAllowed } from '@sluice/sdk'
-import { foldName, type TreeNode } from '../guard/tree.ts'
+import { type SqlSource, sqlNotAllowed } from '@sluice/sdk'
+import type { TreeNode } from '../guard/tree.ts'
 import { ofCast } from './casts.ts'
 import { FUNCTIONS } from './functions.ts'
 import { isReserved } from './macros.ts'
 import { namedParts, withColumnName } from './names.ts'
 import { callMacro, childrenOf, text, textOf } from './nodes.ts'
-import { asRe2, missingIn, similarAsRe2 } from './patterns.ts'
-
-/** What is known beside the tree. */
-export interface KnownParts {
-  /** Values of `$1`, `$2`, …; null where they are not known. */
-  readonly parameters: readonly unknown[]
-  /** Of columns by their names; those that two tables have of two types are left out. */
-  readonly types: ReadonlyMap<string, string>
-}
-
-export interface Rewriting extends KnownParts {
-  readonly source: SqlSource
-  refused(what: string, remedy: string): SluiceError
-}
-
-export type Rewrite = (node: TreeNode, rewriting: Rewriting) => TreeNode
-
-export function columnTypes(
-  tables: readonly { readonly columns: readonly { readonly name: string; readonly type: string }[] }[],
-): ReadonlyMap<string, string> {
-  const types = new Map<string, string>()
-  for (const { name, type } of tables.flatMap(({ columns }) => columns)) {
-    const known = types.get(foldName(name)) ?? type
-    types.set(foldName(name), known === type ? type : '')
-  }
-  return types
-}
-
-/** Of a column by its name, and of what is of its first argument's type; empty of anything else, and where it is not known. */
-export function typeOf(node: TreeNode | undefined, { types }: Pick<Rewriting, 'types'>): string {
-  if (node === undefined) return ''
-  if (isOfFirstType(node)) return typeOf(childrenOf(node)[0], { types })
-  const names = node.class === 'COLUMN_REF' ? (node.column_names as readonly string[]) : []
-  return types.get(foldName(names.at(-1) ?? '')) ?? ''
-}
-
-function isOfFirstType(node: TreeNode): boolean {
-  if (node.class === 'OPERATOR') return node.type === 'OPERATOR_NULLIF'
-  if (node.class !== 'FUNCTION') return false
-  const name = String(node.function_name).toLowerCase()
-  return ['abs', 'nullif', 'min', 'max'].includes(name) || (/^[-+]$/.test(name) && childrenOf(node).length === 1)
-}
+import { ofPattern } from './pattern-calls.ts'
+import { similarAsRe2 } from './patterns.ts'
+import { type KnownParts, type Rewriting, unsupported } from './rewriting.ts'
 
 export function fromPostgresql(tree: TreeNode, source: SqlSource, known: KnownParts): TreeNode {
   const rewriting: Rewriting = { ...known, source, refused: unsupported }
   return rewritten(tree, rewriting) as TreeNode
-}
-
-function unsupported(what: string, remedy: string): SluiceError {
-  return new SluiceError('INVALID_DATA', `${what} is not taken here`, { code: 'sql_unsupported', remedy })
 }
 
 /** Inner parts first; what is no node of its own is gone through all the same. */
@@ -113,24 +70,6 @@ function ofFullMatch(node: TreeNode, told: TreeNode, rewriting: Rewriting): Tree
   if (plain === null) return callMacro('similar', [subject, pattern], node)
   const escape = '\\'
   return { ...node, children: [subject, text(similarAsRe2(plain, escape), node), text('s', node)] }
-}
-
-export function ofPattern(
-  subject: TreeNode,
-  pattern: TreeNode,
-  name: 'matches' | 'matches_anycase' | 'substring_matching' | 'substring_group',
-  node: TreeNode,
-  rewriting: Rewriting,
-): TreeNode {
-  return callMacro(name, [subject, re2Of(pattern, node, rewriting)], node)
-}
-
-export function re2Of(pattern: TreeNode, node: TreeNode, { refused }: Rewriting): TreeNode {
-  const plain = textOf(pattern)
-  if (plain === null) return pattern
-  const missing = missingIn(plain)
-  if (missing !== null) throw refused(missing, 'Write the pattern without it, or compare in two steps.')
-  return text(asRe2(plain), node)
 }
 
 /** Of what is looked for in it: a cast may have its type far behind. */
