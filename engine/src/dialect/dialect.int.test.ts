@@ -95,6 +95,13 @@ describe('a statement in the dialect of PostgreSQL', () => {
       ['SELECT 1 / 0', '22012'],
       ['SELECT id % (id - id) FROM sales.orders', '22012'],
       ['SELECT sqrt(-1)', '2201F'],
+      ['SELECT sum(x) / 2 FROM (SELECT count(*) AS x FROM sales.orders UNION ALL SELECT 1) q', [[1.5]]],
+      ['SELECT sum(id) / 2, sum(id * 2) / 4, sum(id::bigint) / 2 FROM sales.orders', [['1', '1', 1.5]]],
+      ['SELECT sum(id::bigint) OVER () / 2 FROM sales.orders LIMIT 1', [[1.5]]],
+      [
+        'SELECT sum(id) / 2 FROM (SELECT id::bigint AS id FROM sales.orders UNION ALL SELECT 2::integer AS id) q',
+        [[2.5]],
+      ],
       ["SELECT 'a%b' LIKE 'a\\%b', 'axb' LIKE 'a\\%b'", [[true, false]]],
       ['SELECT note FROM sales.orders ORDER BY note DESC', [[null], ['x-1']]],
       [

@@ -4,7 +4,7 @@ import { dateOf, dateText, momentOf } from './formats.ts'
 import type { MacroName } from './macros.ts'
 import { call, callMacro, cast, childrenOf, not, number, numberOf, renamed, text, textOf } from './nodes.ts'
 import { ofPattern, re2Of } from './pattern-calls.ts'
-import { type Rewrite, type Rewriting, typeOf } from './rewriting.ts'
+import { MAYBE_LONG, type Rewrite, type Rewriting, typeOf } from './rewriting.ts'
 
 const rename =
   (name: string): Rewrite =>
@@ -48,8 +48,21 @@ const asDouble = (node: TreeNode, rewriting: Rewriting): TreeNode => {
   return isOther ? { ...node, children: [cast(value, 'DOUBLE', value)] } : node
 }
 
-const summed: Rewrite = (node, rewriting) =>
-  typeOf(childrenOf(node)[0], rewriting) === 'float' ? cast({ ...node, alias: '' }, 'FLOAT', node) : node
+/** Of `bigint` a `numeric`, which is divided as one; of `real` a `real`. */
+const summed: Rewrite = (node, rewriting) => {
+  const type = typeOf(childrenOf(node)[0], rewriting)
+  const bare = { ...node, alias: '' }
+  if (type === 'float') return cast(bare, 'FLOAT', node)
+  return type === 'long' ? wholeNumeric(bare, node) : type === MAYBE_LONG ? call('+', [bare, zero(node)], node) : node
+}
+
+/** Added to a whole number it makes a decimal of it, and nothing else of a decimal. */
+const zero = (node: TreeNode): TreeNode => wholeNumeric(number(0, node), { ...node, alias: '' })
+
+const wholeNumeric = (child: TreeNode, node: TreeNode): TreeNode => {
+  const info = { type: 'DECIMAL_TYPE_INFO', alias: '', extension_info: null, width: 38, scale: 0 }
+  return { ...cast(child, 'DECIMAL', node), cast_type: { id: 'DECIMAL', type_info: info } }
+}
 
 /** Whole numbers give whole ones, and nothing is divided by nought. */
 const divided: Rewrite = (given, rewriting) => {

@@ -109,7 +109,7 @@ function ofSubquery(node: TreeNode): string | null {
 }
 
 /** A query whose columns have the names that a statement around it would find them by. */
-export function namedParts(node: TreeNode): TreeNode {
+export function namedParts(node: TreeNode, columns: ReadonlyMap<string, string>): TreeNode {
   if (node.type !== 'SELECT_NODE') return node
   const items = node.select_list as readonly TreeNode[]
   const taken = new Set(items.map(({ alias }) => String(alias ?? '').toLowerCase()))
@@ -117,8 +117,8 @@ export function namedParts(node: TreeNode): TreeNode {
     if (item.class === 'STAR' || item.class === 'COLUMN_REF' || (typeof item.alias === 'string' && item.alias !== ''))
       return item
     const name = nameOf(item)
-    // One that is there twice would be found by nobody.
-    if (taken.has(name)) return item
+    // One that is there twice would be found by nobody; and of a column that is called so, the column would not.
+    if (taken.has(name) || columns.has(name)) return item
     taken.add(name)
     return { ...item, alias: name }
   })

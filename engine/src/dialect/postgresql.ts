@@ -12,10 +12,11 @@ import { namedParts, withColumnName } from './names.ts'
 import { callMacro, childrenOf, text, textOf } from './nodes.ts'
 import { ofPattern } from './pattern-calls.ts'
 import { similarAsRe2 } from './patterns.ts'
-import { type KnownParts, type Rewriting, unsupported } from './rewriting.ts'
+import { type KnownParts, namedTypes, type Rewriting, unsupported } from './rewriting.ts'
 
 export function fromPostgresql(tree: TreeNode, source: SqlSource, known: KnownParts): TreeNode {
-  const rewriting: Rewriting = { ...known, source, refused: unsupported }
+  const types = namedTypes(tree, known.types)
+  const rewriting: Rewriting = { ...known, types, source, refused: unsupported }
   return rewritten(tree, rewriting) as TreeNode
 }
 
@@ -26,7 +27,7 @@ function rewritten(value: unknown, rewriting: Rewriting): unknown {
   const node = value as TreeNode
   // Constants hold nothing that is run.
   if (node.class === 'CONSTANT') return node
-  const own = namedParts(node)
+  const own = namedParts(node, rewriting.types)
   const parts = Object.entries(own).map(([name, field]) => [name, rewritten(field, rewriting)] as const)
   return ofNode(Object.fromEntries(parts), rewriting)
 }
