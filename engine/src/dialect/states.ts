@@ -22,7 +22,7 @@ export function withState(error: unknown): unknown {
   if (state === undefined) return error
   const { code, message, remedy, details, cause } = error
   return new SluiceError('INVALID_DATA', message, {
-    ...(code === undefined ? {} : { code }),
+    code,
     ...(remedy === undefined ? {} : { remedy }),
     details: { ...details, sql_state: state },
     cause,
