@@ -350,7 +350,6 @@ const times = (): readonly string[] => [
     `to_char(${t}, 'YYYYMMDD')`,
     `to_char(${t}, 'HH24:MI:SS')`,
     `to_char(${t}, 'HH12:MI AM')`,
-    `to_char(${t}, 'DDD D ID WW W J')`,
     `to_char(${t}, 'YY MONTH MON mon month dy DY Dy')`,
     `to_char(${t}, 'FMDD.FMMM.YY')`,
     `to_char(${t}, 'YYYY-MM-DD"T"HH24:MI:SS.MS')`,
@@ -359,9 +358,11 @@ const times = (): readonly string[] => [
     `date_bin('15 minutes', ${t}::timestamp, timestamp '2001-01-01')`,
     `extract(week from ${t})::integer`,
     `to_char(${t}, 'SSSS')`,
-    `to_char(${t}, 'DDth')`,
-    `to_char(${t}, 'CC RM')`,
   ]),
+  "to_char(day, 'DDD D ID WW W J')",
+  "to_char(day, 'DDD D ID WW W')",
+  "to_char(day, 'DDth')",
+  "to_char(day, 'CC RM')",
   'day + 1',
   'day - 1',
   "day - date '2024-01-01'",
@@ -446,31 +447,14 @@ const times = (): readonly string[] => [
   'clock_timestamp() IS NOT NULL',
 ]
 
-const numbersAsText = (): readonly string[] =>
-  each(['amount', 'small', 'ratio'], (n) =>
-    each(
-      [
-        '999',
-        '9999.99',
-        'FM9999.99',
-        'FM999,999,990.00',
-        '0000',
-        '999D99',
-        '999,999',
-        'FM999',
-        'S999',
-        '999PL',
-        '999MI',
-        '999PR',
-        'FM0.000',
-        'L999',
-        '9.99EEEE',
-        'RN',
-        '99V99',
-      ],
-      (f) => `to_char(${n}, '${f}')`,
-    ),
-  )
+const NUMBER_FORMATS = '999 9999.99 FM9999.99 FM999,999,990.00 0000 999D99 999,999 FM999 FM0.000'.split(' ')
+/** Refused, whatever the number is. */
+const UNTAKEN_FORMATS = 'S999 999PL 999MI 999PR L999 9.99EEEE RN 99V99'.split(' ')
+
+const numbersAsText = (): readonly string[] => [
+  ...each(['amount', 'small', 'ratio'], (n) => NUMBER_FORMATS.map((format) => `to_char(${n}, '${format}')`)),
+  ...UNTAKEN_FORMATS.map((format) => `to_char(amount, '${format}')`),
+]
 
 const nested = (): readonly string[] => [
   'ARRAY[1, 2, 3]',
