@@ -40,6 +40,15 @@ function widened(node: TreeNode, rewriting: Rewriting): TreeNode {
   return { ...node, children: children.map((child, at) => (isReal[at] ? cast(child, 'DOUBLE', child) : child)) }
 }
 
+/** Days between dates are an integer. */
+const subtracted: Rewrite = (node, rewriting) => {
+  const areDates = childrenOf(node).length === 2 && childrenOf(node).every((one) => typeOf(one, rewriting) === 'date')
+  return areDates ? asInteger(node, rewriting) : widened(node, rewriting)
+}
+
+const integerOfIntegers: Rewrite = (node, rewriting) =>
+  childrenOf(node).every((one) => typeOf(one, rewriting) === 'integer') ? asInteger(node, rewriting) : node
+
 /** Of whole numbers and of `real`, these give doubles. */
 const asDouble = (node: TreeNode, rewriting: Rewriting): TreeNode => {
   const [value, ...more] = childrenOf(node)
@@ -133,7 +142,7 @@ const substring: Rewrite = (node, rewriting) => {
 }
 
 const WHOLE_FIELDS = new Set(
-  'year month day hour minute quarter week dow isodow doy decade century millennium isoyear microseconds julian'.split(
+  'year month day hour minute quarter week dow isodow doy decade century millennium isoyear microseconds timezone julian'.split(
     ' ',
   ),
 )
@@ -244,7 +253,10 @@ const pad =
 
 export const FUNCTIONS: Readonly<Record<string, Rewrite>> = {
   '+': widened,
-  '-': widened,
+  '-': subtracted,
+  gcd: integerOfIntegers,
+  lcm: integerOfIntegers,
+  ntile: (node, rewriting) => asInteger(node, rewriting),
   '*': widened,
   '/': divided,
   sum: summed,

@@ -9,7 +9,7 @@ import { ofCast } from './casts.ts'
 import { FUNCTIONS } from './functions.ts'
 import { isReserved } from './macros.ts'
 import { namedParts, withColumnName } from './names.ts'
-import { callMacro, childrenOf, text, textOf } from './nodes.ts'
+import { callMacro, cast, childrenOf, text, textOf } from './nodes.ts'
 import { ofPattern } from './pattern-calls.ts'
 import { similarAsRe2 } from './patterns.ts'
 import { type KnownParts, namedTypes, type Rewriting, unsupported } from './rewriting.ts'
@@ -36,6 +36,7 @@ function ofNode(node: TreeNode, rewriting: Rewriting): TreeNode {
   if ('null_order' in node) return ordered(node)
   if (node.class === 'CAST') return ofCast(node, wordAt(node, rewriting), rewriting)
   if (node.type === 'TABLE_FUNCTION') return withColumnName(node)
+  if (node.type === 'GROUPING_FUNCTION') return cast({ ...node, alias: '' }, 'INTEGER', node)
   if (node.class === 'OPERATOR' && node.type === 'OPERATOR_NOT') return ofNot(node, rewriting)
   if (node.class !== 'FUNCTION' && node.class !== 'WINDOW') return node
   const name = String(node.function_name).toLowerCase()

@@ -81,8 +81,10 @@ const CAST_TYPES: Readonly<Record<string, string>> = {
 /** As columns' types are called; empty where it is not known. */
 export function typeOf(node: TreeNode | null | undefined, { types }: { readonly types: Types }): string {
   switch (node?.class) {
-    case 'COLUMN_REF':
-      return types.get(foldName((node.column_names as readonly string[]).at(-1) ?? '')) ?? ''
+    case 'COLUMN_REF': {
+      const name = foldName((node.column_names as readonly string[]).at(-1) ?? '')
+      return types.get(name) ?? (name === 'current_date' ? 'date' : '')
+    }
     case 'CONSTANT':
       return constantType(node)
     case 'CAST':

@@ -293,13 +293,11 @@ export const DIFFERENCES: readonly Difference[] = [
   },
   {
     said: 'types that both may call',
-    how: 'type 20 for 1700',
-    of: ['extract(timezone from instant)'],
-  },
-  {
-    said: 'types that both may call',
     how: 'type 20 for 23',
-    of: ["day - date '2024-01-01'", 'current_date - current_date'],
+    of: [
+      'SELECT g FROM generate_series(1, 3) AS g, crm.people p WHERE p.id = 1',
+      'SELECT g FROM generate_series(3, 1, -1) g, crm.people p WHERE p.id = 1',
+    ],
   },
   {
     said: 'types that both may call',

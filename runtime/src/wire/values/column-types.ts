@@ -108,14 +108,11 @@ export function columnOf({ name, type }: ResultColumn, names: ResultNames): Type
 const TOLD_AS: Readonly<Record<string, readonly number[]>> = {
   hugeint: [OID.int8],
   integer: [OID.int8, OID.float8, OID.numeric],
-  long: [OID.int4, OID.numeric],
   timestamp: [OID.timestamptz],
 }
 
 /** Of these functions the engine's result may be of another type than a PostgreSQL's. */
-const OTHER_TYPES: ReadonlySet<string> = new Set(
-  'sum date_trunc round ceil ceiling floor trunc sign generate_series gcd lcm ntile grouping'.split(' '),
-)
+const OTHER_TYPES: ReadonlySet<string> = new Set('sum date_trunc round ceil ceiling floor trunc sign'.split(' '))
 
 /** Whether a PostgreSQL has to be asked for the types of columns. */
 export const isOfOtherTypes = (columns: readonly ResultColumn[], { called }: ResultNames): boolean =>
