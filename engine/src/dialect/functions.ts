@@ -142,7 +142,7 @@ const substring: Rewrite = (node, rewriting) => {
 }
 
 const WHOLE_FIELDS = new Set(
-  'year month day hour minute quarter week dow isodow doy decade century millennium isoyear microseconds timezone julian'.split(
+  'year month day hour minute quarter week dow isodow doy decade century millennium isoyear microsecond microseconds timezone julian'.split(
     ' ',
   ),
 )
