@@ -130,6 +130,8 @@ async function writeJudged(
 function named(columns: Opening['columns'], names: GuardedSql['names']): Opening['columns'] {
   if (names === undefined) return columns
   const first = names.indexOf(null)
+  // One that was written has become several, and which of them is not told.
+  if (first < 0 && names.length !== columns.length) return columns
   const behind = names.length - 1 - names.lastIndexOf(null)
   return columns.map((column, at) => {
     const fromEnd = columns.length - at

@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { isSluiceError } from '@sluice/sdk'
+import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import { openDuckDb } from '../child/duckdb.ts'
 import { guardPostgresql, guardStatement } from '../child/guarded-sql.ts'
 import { fromDriver } from '../driver-error.ts'
 import { GOOD, makeTables, TABLES } from '../guard/guard.fixture.ts'
 import { MACRO_NAMES } from './macros.ts'
+import { withState } from './states.ts'
 
 let connection: DuckDBConnection
 
@@ -30,7 +31,8 @@ async function rowsOf(sql: string): Promise<unknown> {
   try {
     return (await connection.runAndReadAll((await judged(sql)).sql)).getRowsJson()
   } catch (error) {
-    return fromDriver(error, sql).details?.['sql_state'] ?? fromDriver(error, sql).code
+    const told = withState(fromDriver(error, sql)) as SluiceError
+    return told.details?.['sql_state'] ?? told.code
   }
 }
 
@@ -117,6 +119,24 @@ describe('a statement in the dialect of PostgreSQL', () => {
       ['SELECT 0.123456::numeric', [['0.123456000000000']]],
       ['SELECT g FROM generate_series(1, 2) AS g', [['1'], ['2']]],
       ['SELECT q.count FROM (SELECT count(*) FROM sales.orders) q', [['2']]],
+      ['SELECT q.note FROM (SELECT note::varchar(1) FROM sales.orders ORDER BY length(note)) q', [['x'], [null]]],
+      ["SELECT note::varchar(1) FROM sales.orders GROUP BY note HAVING note = 'x-1'", [['x']]],
+      ...['SELECT sum(q.b) / 2 FROM (SELECT id::bigint FROM sales.orders) q(b)', 'SELECT sum(b) / 2 FROM q'].map(
+        (sql) => [`WITH q(b) AS (SELECT id::bigint FROM sales.orders) ${sql}`, [[1.5]]] as const,
+      ),
+      ['SELECT sum((SELECT max(id)::bigint FROM sales.orders)) / 8 FROM sales.orders', [[0.5]]],
+      ["SELECT 'a' ~ '(['", '2201B'],
+      ...[
+        "(timestamp '2024-01-03' - timestamp '2024-01-01') / 2",
+        "(timestamp '2024-01-02' - date '2024-01-01') / 1",
+        'd / 2',
+        'avg(d) / 2',
+        'greatest(d, d) / 2',
+      ].map((one) => {
+        const sql = `SELECT ${one} FROM (SELECT timestamp '2024-01-03' - timestamp '2024-01-01' AS d) q GROUP BY d`
+        return [sql, [[{ months: 0, days: 1, micros: '0' }]]] as const
+      }),
+      ["SELECT (date '2024-01-06' - date '2024-01-01') / 2", [[2]]],
     ]
     for (const [sql, expected] of told) assert.deepEqual(await rowsOf(sql), expected, sql)
   })
@@ -132,6 +152,53 @@ describe('a statement in the dialect of PostgreSQL', () => {
     }
     const { sql: untold } = await judged(sql)
     assert.match(untold, /\$1/)
+  })
+
+  it('means its own columns and variables, whatever those of a macro are called', async () => {
+    for (const [call, expected] of [
+      ["to_char(v, '99')", ['  1', ' 20']],
+      ['array_to_string(array_remove([1, 20], v), $$,$$)', ['20', '1']],
+      ["array_to_string(['a', NULL], '-', v::text)", ['a-1', 'a-20']],
+      ['100 / (40 / v)', [2, 50]],
+    ] as const) {
+      for (const name of ['one', 'j', 'w', 'x', 'a', 'n', 'whole', 'once', 'p']) {
+        const own = call.replace(/\bv\b/, name)
+        const inList = `SELECT list_transform([1, 20], lambda ${name}: ${own})`
+        assert.deepEqual(await rowsOf(inList), [[expected]], inList)
+        const ofColumn = `SELECT ${own} FROM (VALUES (1), (20)) q(${name}) ORDER BY ${name}`
+        assert.deepEqual(
+          await rowsOf(ofColumn),
+          expected.map((value) => [value]),
+          ofColumn,
+        )
+      }
+    }
+  })
+
+  it('grows no faster than it is written: calls within calls stand once in what runs', async () => {
+    let [divisor, format] = ['id', 'id']
+    for (let depth = 0; depth < 40; depth += 1) divisor = `1 / (${divisor} + 1)`
+    for (let depth = 0; depth < 3; depth += 1) format = `to_char(length(${format}::text), '999,999.99')`
+    assert.deepEqual(await rowsOf(`SELECT ${divisor} FROM sales.orders WHERE id = 1`), [[1]])
+    assert.deepEqual(await rowsOf(`SELECT ${format} FROM sales.orders WHERE id = 1`), [['      11.00']])
+    assert.equal(await rowsOf('SELECT 1 / (1 / id) FROM sales.orders WHERE id = 2'), '22012')
+    assert.deepEqual(await rowsOf('SELECT CASE WHEN id = 1 THEN 1 / (1 / id) END FROM sales.orders ORDER BY id'), [
+      [1],
+      [null],
+    ])
+  })
+
+  it('calls nothing by a name that every object has', async () => {
+    for (const name of Object.getOwnPropertyNames(Object.prototype)) {
+      for (const sql of [`SELECT "${name}"(1)`, `SELECT x FROM (SELECT "${name}"(1)) q`]) {
+        await assert.rejects(judged(sql), { code: 'sql_not_allowed' }, sql)
+      }
+    }
+  })
+
+  it('has no names of columns that one expression has made several of', async () => {
+    const { names } = await judged("SELECT upper(COLUMNS('n')), count(*), (SELECT * FROM (SELECT 1)) FROM sales.orders")
+    assert.deepEqual(names, [null, 'count', '?column?'])
   })
 
   it('changes nothing of the dialect of products', async () => {

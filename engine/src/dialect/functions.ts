@@ -1,7 +1,7 @@
 /** How calls of functions and operators are put otherwise, by the name that the engine's parser gives them. */
 import type { TreeNode } from '../guard/tree.ts'
 import { dateOf, dateText, momentOf } from './formats.ts'
-import type { MacroName } from './macros.ts'
+import { holdsMacro, type MacroName } from './macros.ts'
 import { call, callMacro, cast, childrenOf, not, number, numberOf, renamed, text, textOf } from './nodes.ts'
 import { ofPattern, re2Of } from './pattern-calls.ts'
 import { MAYBE_LONG, type Rewrite, type Rewriting, typeOf } from './rewriting.ts'
@@ -16,21 +16,6 @@ const byMacro =
   (name: MacroName, ...counts: readonly number[]): Rewrite =>
   (node) =>
     counts.includes(childrenOf(node).length) ? callMacro(name, childrenOf(node), node) : node
-
-const INTERVAL_MAKERS =
-  /^to_(?:microseconds|milliseconds|seconds|minutes|hours|days|weeks|months|quarters|years|decades|centuries|millennia)$/
-
-function isInterval(node: TreeNode): boolean {
-  if (node.class === 'CAST') return (node.cast_type as TreeNode).id === 'INTERVAL'
-  if (node.class !== 'FUNCTION') return false
-  const name = String(node.function_name).toLowerCase()
-  if (INTERVAL_MAKERS.test(name) || name === 'age') return true
-  return (
-    /^[-+*]$/.test(name) &&
-    childrenOf(node).some(isInterval) &&
-    childrenOf(node).every((one) => isInterval(one) || numberOf(one) !== null)
-  )
-}
 
 /** A `real` beside another type is taken for a double. */
 function widened(node: TreeNode, rewriting: Rewriting): TreeNode {
@@ -79,11 +64,13 @@ const divided: Rewrite = (given, rewriting) => {
   const [left, right] = childrenOf(node)
   if (left === undefined || right === undefined) return node
   const divisor = nonzero(right, node)
-  return { ...node, function_name: isInterval(left) ? '/' : '//', children: [left, divisor] }
+  return { ...node, function_name: typeOf(left, rewriting) === 'interval' ? '/' : '//', children: [left, divisor] }
 }
 
 const nonzero = (divisor: TreeNode, node: TreeNode): TreeNode =>
-  (numberOf(divisor) ?? 0) !== 0 ? divisor : callMacro('nonzero', [divisor], node)
+  (numberOf(divisor) ?? 0) !== 0
+    ? divisor
+    : callMacro(holdsMacro(divisor) ? 'nonzero_once' : 'nonzero', [divisor], node)
 
 const remainder: Rewrite = (node) => {
   const [left, right] = childrenOf(node)

@@ -13,6 +13,9 @@ const PREFIX = 'pg:'
 /** An error of a statement's values, by its SQLSTATE: `fromDriver` reads it. */
 const fails = (sqlState: string): string => `error('postgresql:${sqlState}')`
 
+/** `x` worked out before `body`, which calls it "pg:once". Names of a lambda would hide columns of a statement, and so are none. */
+const once = (body: string): string => `list_transform([x], lambda "pg:once": ${body})[1]`
+
 /** Of doubles, halves go to the even number, and of decimals away from nought. */
 const ROUND = `CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') AND abs(x % 1) = 0.5 THEN trunc(x) + trunc(x) % 2 ELSE round(x) END`
 
@@ -26,6 +29,8 @@ const MACROS = {
       ELSE regexp_full_match(s, replace(replace(regexp_replace(p, '([.^$])', '\\\\\\1', 'g'), '%', '.*'), '_', '.'), 's') END`,
   ],
   nonzero: ['x', `CASE WHEN x = 0 THEN ${fails('22012')} ELSE x END`],
+  /** The same of what holds macros itself: they would all stand twice, and what they hold four times. */
+  nonzero_once: ['x', once(`CASE WHEN "pg:once" = 0 THEN ${fails('22012')} ELSE "pg:once" END`)],
   quotient: ['a, b', `trunc(a // CASE WHEN b = 0 THEN ${fails('22012')} ELSE b END)`],
   round: ['x', ROUND],
   /** Of a value that no function takes: PostgreSQL says why, the engine gives NaN or an error of its own. */
@@ -66,8 +71,11 @@ const MACROS = {
       WHEN '"NULL"' THEN 'unknown' ELSE lower(typeof(x)) END END`,
   ],
   octets: ['x', `CASE WHEN typeof(x) = 'BLOB' THEN octet_length(CAST(x AS BLOB)) ELSE strlen(CAST(x AS VARCHAR)) END`],
-  without: ['a, x', 'list_filter(a, lambda one: one IS DISTINCT FROM x)'],
-  joined_with: ['a, d, n', 'array_to_string(list_transform(a, lambda one: coalesce(CAST(one AS VARCHAR), n)), d)'],
+  without: ['a, x', 'list_filter(a, lambda "pg:one": "pg:one" IS DISTINCT FROM x)'],
+  joined_with: [
+    'a, d, n',
+    'array_to_string(list_transform(a, lambda "pg:one": coalesce(CAST("pg:one" AS VARCHAR), n)), d)',
+  ],
   hexed: ['x', 'lower(to_hex(x))'],
   whole: ['part', 'CAST(part AS DECIMAL(18,0))'],
   milliseconds: ['part', 'CAST(part AS DECIMAL(24,0)) * 0.001'],
@@ -108,26 +116,28 @@ const MACROS = {
   /** Digits in the places of `whole`, which may have commas between them; `bare` leaves blanks and noughts at the end out. */
   number_text: [
     'x, whole, leastwhole, scale, leastfraction, bare, haspoint',
-    `CASE WHEN x IS NULL THEN NULL WHEN length(WHOLE_TEXT) > length(PLACES) THEN repeat(' ', 1 - bare) || regexp_replace(whole, '[09]', '#', 'g') || CASE WHEN haspoint = 1 THEN '.' || repeat('#', scale) ELSE '' END
-      ELSE CASE WHEN bare = 1 THEN CASE WHEN x < 0 THEN '-' ELSE '' END || CASE WHEN x = 0 AND leastwhole = 0 AND leastfraction = 0 THEN '0' ELSE '' END || DIGITS || FRACTION
-        ELSE lpad(CASE WHEN x < 0 THEN '-' ELSE ' ' END || DIGITS || FRACTION, CAST(length(whole) + 1 + CASE WHEN haspoint = 1 THEN scale + 1 ELSE 0 END AS INTEGER), ' ') END END`
-      .replaceAll(
-        'FRACTION',
-        `CASE WHEN haspoint = 0 THEN '' ELSE '.' || left(FRAC_TEXT, leastfraction) || rtrim(substring(FRAC_TEXT, leastfraction + 1), CASE WHEN bare = 1 THEN '0' ELSE '' END) END`,
-      )
-      .replaceAll(
-        'DIGITS',
-        `array_to_string(list_transform(range(1, length(whole) + 1), lambda j: CASE WHEN substring(whole, j, 1) = ','
-          THEN CASE WHEN trim(left(PADDED, length(replace(left(whole, j), ',', '')))) = '' THEN '' ELSE ',' END
-          ELSE trim(substring(PADDED, length(replace(left(whole, j), ',', '')), 1)) END), '')`,
-      )
-      .replaceAll(
-        'PADDED',
-        `lpad(lpad(WHOLE_TEXT, CAST(greatest(leastwhole, length(WHOLE_TEXT)) AS INTEGER), '0'), CAST(length(PLACES) AS INTEGER), ' ')`,
-      )
-      .replaceAll('PLACES', `replace(whole, ',', '')`)
-      .replaceAll('WHOLE_TEXT', `ltrim(split_part(CAST(abs(x) AS VARCHAR), '.', 1), '0')`)
-      .replaceAll('FRAC_TEXT', `split_part(CAST(abs(x) AS VARCHAR), '.', 2)`),
+    once(
+      `CASE WHEN "pg:once" IS NULL THEN NULL WHEN length(WHOLE_TEXT) > length(PLACES) THEN repeat(' ', 1 - bare) || regexp_replace(whole, '[09]', '#', 'g') || CASE WHEN haspoint = 1 THEN '.' || repeat('#', scale) ELSE '' END
+      ELSE CASE WHEN bare = 1 THEN CASE WHEN "pg:once" < 0 THEN '-' ELSE '' END || CASE WHEN "pg:once" = 0 AND leastwhole = 0 AND leastfraction = 0 THEN '0' ELSE '' END || DIGITS || FRACTION
+        ELSE lpad(CASE WHEN "pg:once" < 0 THEN '-' ELSE ' ' END || DIGITS || FRACTION, CAST(length(whole) + 1 + CASE WHEN haspoint = 1 THEN scale + 1 ELSE 0 END AS INTEGER), ' ') END END`
+        .replaceAll(
+          'FRACTION',
+          `CASE WHEN haspoint = 0 THEN '' ELSE '.' || left(FRAC_TEXT, leastfraction) || rtrim(substring(FRAC_TEXT, leastfraction + 1), CASE WHEN bare = 1 THEN '0' ELSE '' END) END`,
+        )
+        .replaceAll(
+          'DIGITS',
+          `array_to_string(list_transform(range(1, length(whole) + 1), lambda "pg:one": CASE WHEN substring(whole, "pg:one", 1) = ','
+          THEN CASE WHEN trim(left(PADDED, length(replace(left(whole, "pg:one"), ',', '')))) = '' THEN '' ELSE ',' END
+          ELSE trim(substring(PADDED, length(replace(left(whole, "pg:one"), ',', '')), 1)) END), '')`,
+        )
+        .replaceAll(
+          'PADDED',
+          `lpad(lpad(WHOLE_TEXT, CAST(greatest(leastwhole, length(WHOLE_TEXT)) AS INTEGER), '0'), CAST(length(PLACES) AS INTEGER), ' ')`,
+        )
+        .replaceAll('PLACES', `replace(whole, ',', '')`)
+        .replaceAll('WHOLE_TEXT', `ltrim(split_part(CAST(abs("pg:once") AS VARCHAR), '.', 1), '0')`)
+        .replaceAll('FRAC_TEXT', `split_part(CAST(abs("pg:once") AS VARCHAR), '.', 2)`),
+    ),
   ],
   only_if: ['known, x', 'CASE WHEN known IS NULL THEN NULL ELSE x END'],
 } as const satisfies Readonly<Record<string, readonly [string, string]>>
@@ -154,6 +164,9 @@ export async function makeMacros(connection: DuckDBConnection, tree: TreeNode): 
     own.add(name)
   }
 }
+
+/** Whether anything in it is called by the rewriting. */
+export const holdsMacro = (value: unknown): boolean => calledIn(value).length > 0
 
 function calledIn(value: unknown): readonly MacroName[] {
   if (typeof value !== 'object' || value === null) return []

@@ -86,7 +86,7 @@ function ofCall(node: TreeNode): string | null {
   const name = String(node.function_name).toLowerCase()
   if (node.is_operator === true || !/^[a-z_]/.test(name)) return null
   if (name === 'date_part' && node.schema === 'main') return 'extract'
-  const own = WRITTEN[name]
+  const own = Object.hasOwn(WRITTEN, name) ? WRITTEN[name] : undefined
   if (own === NOBODYS) return null
   return own ?? name
 }
@@ -112,18 +112,25 @@ function ofSubquery(node: TreeNode): string | null {
 export function namedParts(node: TreeNode, columns: ReadonlyMap<string, string>): TreeNode {
   if (node.type !== 'SELECT_NODE') return node
   const items = node.select_list as readonly TreeNode[]
-  const taken = new Set(items.map(({ alias }) => String(alias ?? '').toLowerCase()))
+  const taken = new Set(items.map((item) => (isColumn(item) ? nameOf(item) : String(item.alias ?? '')).toLowerCase()))
+  // These two read a name as that of the list first, and a PostgreSQL as a column's.
+  const mayHide = node.having === null && node.qualify === null ? isOfColumn : () => false
   const named = items.map((item) => {
     if (item.class === 'STAR' || item.class === 'COLUMN_REF' || (typeof item.alias === 'string' && item.alias !== ''))
       return item
     const name = nameOf(item)
     // One that is there twice would be found by nobody; and of a column that is called so, the column would not.
-    if (taken.has(name) || columns.has(name)) return item
+    if (taken.has(name) || (columns.has(name) && !mayHide(item))) return item
     taken.add(name)
     return { ...item, alias: name }
   })
   return { ...node, select_list: named }
 }
+
+const isColumn = (node: TreeNode): boolean => node.class === 'COLUMN_REF'
+/** `city::text` is called `city`. */
+const isOfColumn = (node: TreeNode): boolean =>
+  isColumn(node) || (node.class === 'CAST' && isOfColumn(node.child as TreeNode))
 
 /** `generate_series(1, 3) AS g` has a column `g`. */
 export function withColumnName(node: TreeNode): TreeNode {
@@ -139,5 +146,12 @@ export function columnNames(tree: TreeNode): readonly (string | null)[] {
   let node = statement?.node as TreeNode | undefined
   while (node?.type === 'SET_OPERATION_NODE') node = node.left as TreeNode
   if (node?.type !== 'SELECT_NODE') return [null]
-  return (node.select_list as readonly TreeNode[]).map((item) => (item.class === 'STAR' ? null : nameOf(item)))
+  return (node.select_list as readonly TreeNode[]).map((item) => (holdsStar(item) ? null : nameOf(item)))
+}
+
+/** Of an expression with COLUMNS(…) there are as many columns as it finds. */
+function holdsStar(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const { class: kind } = value as TreeNode
+  return kind === 'STAR' || (kind !== 'SUBQUERY' && Object.values(value).some(holdsStar))
 }

@@ -16,7 +16,7 @@ import { type KnownParts, namedTypes, type Rewriting, unsupported } from './rewr
 
 export function fromPostgresql(tree: TreeNode, source: SqlSource, known: KnownParts): TreeNode {
   const types = namedTypes(tree, known.types)
-  const rewriting: Rewriting = { ...known, types, source, refused: unsupported }
+  const rewriting: Rewriting = { ...known, types, source, bytes: Buffer.from(source.text), refused: unsupported }
   return rewritten(tree, rewriting) as TreeNode
 }
 
@@ -44,7 +44,8 @@ function ofNode(node: TreeNode, rewriting: Rewriting): TreeNode {
   if ((node.schema !== '' && node.schema !== 'main') || node.catalog !== '') return node
   if (isReserved(name)) throw sqlNotAllowed(`the function ${name.slice(0, 80)}`, rewriting.source, null)
   if (name === 'regexp_full_match') return ofFullMatch(node, node, rewriting)
-  const rewrite = FUNCTIONS[name]
+  // A name may be one that every object has (`__proto__`).
+  const rewrite = Object.hasOwn(FUNCTIONS, name) ? FUNCTIONS[name] : undefined
   return rewrite === undefined ? node : rewrite(node, rewriting)
 }
 
@@ -80,11 +81,11 @@ const MOST_BYTES = 20_000
 const NOT_KNOWN = /^18446744073709551615$/
 
 /** Of the statement's text, what stands where the node was made; empty where that is not told. */
-function wordAt(node: TreeNode, { source }: Rewriting): string {
+function wordAt(node: TreeNode, { source, bytes }: Rewriting): string {
   const place = node.query_location
   const told =
     typeof place === 'object' && place !== null ? String((place as { rawJSON?: string }).rawJSON) : String(place)
   if (NOT_KNOWN.test(told)) return ''
   const at = Number(told) - source.leadBytes
-  return Buffer.from(source.text).toString('utf8', at, at + MOST_BYTES)
+  return bytes.toString('utf8', at, at + MOST_BYTES)
 }

@@ -12,6 +12,8 @@ export interface KnownParts {
 
 export interface Rewriting extends KnownParts {
   readonly source: SqlSource
+  /** Of its text: places are counted in them. */
+  readonly bytes: Buffer
   refused(what: string, remedy: string): SluiceError
 }
 
@@ -46,12 +48,32 @@ function eitherOf(one: string, other: string): string {
   return areNumbers && /long/.test(one + other) ? MAYBE_LONG : ''
 }
 
+/** What a query hands on under names that stand beside it: `(SELECT …) q(a, b)`, WITH `q(a, b)`. */
+function columnsGiven(node: TreeNode, known: { readonly types: Types }): readonly (readonly [string, string])[] {
+  const names = node.type === 'SUBQUERY' ? node.column_name_alias : node.aliases
+  if (!Array.isArray(names) || names.length === 0) return []
+  const types = typesOf(((node.subquery ?? node.query) as TreeNode | undefined)?.node as TreeNode | undefined, known)
+  return names.map((name, at) => [String(name), types[at] ?? ''] as const)
+}
+
+/** Of the columns of a query as far as no star stands before them. */
+function typesOf(query: TreeNode | undefined, known: { readonly types: Types }): readonly string[] {
+  if (query?.type === 'SET_OPERATION_NODE') {
+    const right = typesOf(query.right as TreeNode, known)
+    return typesOf(query.left as TreeNode, known).map((type, at) => eitherOf(type, right[at] ?? ''))
+  }
+  const items = query?.type === 'SELECT_NODE' ? (query.select_list as readonly TreeNode[]) : []
+  const star = items.findIndex(({ class: kind }) => kind === 'STAR')
+  return items.slice(0, star < 0 ? items.length : star).map((item) => typeOf(item, known))
+}
+
 /** With the columns that the queries of a tree name, the inner ones first: their types hang on each other. */
 export function namedTypes(tree: unknown, types: Types): Types {
   if (typeof tree !== 'object' || tree === null || 'rawJSON' in tree) return types
   let known = types
   for (const part of Object.values(tree)) known = namedTypes(part, known)
   const node = tree as TreeNode
+  known = withTypes(known, columnsGiven(node, { types: known }))
   if (node.type !== 'SELECT_NODE') return known
   const named = (node.select_list as readonly TreeNode[]).filter(
     ({ alias }) => typeof alias === 'string' && alias !== '',
@@ -76,6 +98,9 @@ const CAST_TYPES: Readonly<Record<string, string>> = {
   DOUBLE: 'double',
   VARCHAR: 'string',
   DATE: 'date',
+  TIMESTAMP: 'timestamp',
+  'TIMESTAMP WITH TIME ZONE': 'timestamptz',
+  INTERVAL: 'interval',
 }
 
 /** As columns' types are called; empty where it is not known. */
@@ -92,6 +117,10 @@ export function typeOf(node: TreeNode | null | undefined, { types }: { readonly 
     case 'FUNCTION':
     case 'WINDOW':
       return resultType(node, { types })
+    case 'SUBQUERY':
+      return node.subquery_type === 'SCALAR'
+        ? (typesOf((node.subquery as TreeNode).node as TreeNode, { types })[0] ?? '')
+        : ''
     case 'OPERATOR':
       if (node.type === 'OPERATOR_NULLIF') return typeOf(childrenOf(node)[0], { types })
       return node.type === 'OPERATOR_COALESCE' ? widest(childrenOf(node), { types }) : ''
@@ -115,8 +144,25 @@ function resultType(node: TreeNode, known: { readonly types: Types }): string {
   if (COUNTS.has(name)) return 'long'
   if (LENGTHS.has(name)) return 'integer'
   if (OF_FIRST.has(name)) return typeOf(children[0], known)
+  if (INTERVALS.test(name)) return 'interval'
+  if (name === 'now' || name === 'date_trunc') return 'timestamptz'
+  if (name === 'avg' && typeOf(children[0], known) === 'interval') return 'interval'
   if (name === 'sum') return { integer: 'long', long: 'decimal(38,0)' }[typeOf(children[0], known)] ?? ''
-  return /^(?:[-+*]|\/\/?)$/.test(name) || name === 'greatest' || name === 'least' ? widest(children, known) : ''
+  if (/^[-+*]$/.test(name)) return ofMoments(name, children, known) ?? widest(children, known)
+  return /^\/\/?$/.test(name) || name === 'greatest' || name === 'least' ? widest(children, known) : ''
+}
+
+const INTERVALS =
+  /^(?:age|to_(?:microseconds|milliseconds|seconds|minutes|hours|days|weeks|months|quarters|years|decades|centuries|millennia))$/
+
+/** Between moments lies an interval, and so many times one is one as well; null where there is neither. */
+function ofMoments(name: string, children: readonly TreeNode[], known: { readonly types: Types }): string | null {
+  const types = children.map((one) => typeOf(one, known))
+  const moments = types.filter((type) => /^(?:date$|timestamp)/.test(type))
+  if (types.includes('interval')) return moments[0] === undefined ? 'interval' : 'timestamp'
+  if (name === '-' && types.length === 2 && types.every((type) => type === 'date')) return 'integer'
+  const isBetween = name === '-' && moments.some((type) => type !== 'date') && types.length === 2
+  return isBetween ? 'interval' : null
 }
 
 /** Of whole numbers and of `real`; of anything else, nothing. */

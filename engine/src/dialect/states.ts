@@ -10,6 +10,10 @@ const STATES: readonly (readonly [RegExp, string])[] = [
   [/^Conversion Error: .*(?:Could not convert string|Malformed JSON)/s, '22P02'],
   [/^Invalid Input Error: .*[Mm]alformed JSON/s, '22P02'],
   [/^Invalid Input Error: Could not parse string "[^]*" according to format specifier/, '22007'],
+  [
+    /^Invalid Input Error: (?:missing [\])]|unexpected \)|no argument for|bad repetition|invalid (?:escape|character class|perl op|named capture|repetition)|trailing \\)/,
+    '2201B',
+  ],
   [/^Binder Error: .*must appear in the GROUP BY clause/s, '42803'],
   [/^Binder Error: No function matches/, '42883'],
 ]
