@@ -126,9 +126,10 @@ const MACROS = {
         )
         .replaceAll(
           'DIGITS',
-          `array_to_string(list_transform(range(1, length(whole) + 1), lambda "pg:one": CASE WHEN substring(whole, "pg:one", 1) = ','
-          THEN CASE WHEN trim(left(PADDED, length(replace(left(whole, "pg:one"), ',', '')))) = '' THEN '' ELSE ',' END
-          ELSE trim(substring(PADDED, length(replace(left(whole, "pg:one"), ',', '')), 1)) END), '')`,
+          `CASE WHEN contains(whole, ',') THEN list_transform([PADDED], lambda "pg:padded":
+            array_to_string(list_transform(range(1, length(whole) + 1), lambda "pg:one": CASE WHEN substring(whole, "pg:one", 1) = ','
+            THEN CASE WHEN trim(left("pg:padded", length(replace(left(whole, "pg:one"), ',', '')))) = '' THEN '' ELSE ',' END
+            ELSE trim(substring("pg:padded", length(replace(left(whole, "pg:one"), ',', '')), 1)) END), ''))[1] ELSE trim(PADDED) END`,
         )
         .replaceAll(
           'PADDED',
