@@ -45,8 +45,8 @@ const DOORS: Readonly<Record<string, (client: Client) => ReturnType<Client['get'
   realtime: (client) => client.get(`${PEOPLE}/realtime?key=3`),
   query: (client) => client.post('/api/v1/query', { sql: 'SELECT * FROM crm.people ORDER BY id LIMIT 100' }),
 }
-/** So many that a store takes a while. */
-const ROWS = 5000
+/** More than an answer has. */
+const ROWS = 300
 
 let world: World
 let product: Json
@@ -107,7 +107,7 @@ async function whileAsked(work: () => Promise<unknown>): Promise<Seen> {
         const answer = await ask(client)
         const met = answer.status === 200 ? JSON.stringify(said(door, answer)) : `${answer.status} ${answer.body.code}`
         if (own.at(-1) !== met) own.push(met)
-        await new Promise((resolve) => setTimeout(resolve, door === 'query' ? 200 : 10))
+        await new Promise((resolve) => setTimeout(resolve, door === 'query' ? 500 : 50))
       }
     }),
   )

@@ -218,6 +218,56 @@ for (const why of ['is of a version that is in the way', 'cannot be told from wh
   })
 }
 
+/** Version 2.0.0, with `name` as that class. */
+async function classed(product: Product, classification: string): Promise<void> {
+  const columns = ORDERS[0].map((name) => ({
+    ...{ name, description: '', ...COLUMNS[name] },
+    ...(name === 'name' && { classification }),
+  }))
+  const normalised = { output: { columns, primaryKey: ['id'] }, inputs: [], serving: { endpoints: [LOOKUP] } }
+  const kept = { productId: product.id, version: '2.0.0', digest: '2.0.0', manifests: {}, normalised, deployedBy: ANN }
+  await inTransaction(pool, (tx) => saveVersion(tx, kept))
+}
+
+test('a twin that a version has no more goes when the copy in clear is of that version, and not before', async () => {
+  const [product, store] = [await world.product([LOOKUP]), await world.openStore('lookup')]
+  await world.epoch(product, 1, rowsTo(7))
+  await sync(product, store)
+  await classed(product, 'none')
+  await world.epoch(product, 2, rowsTo(8), '2.0.0')
+  store.lies.write = async () => {
+    throw new SluiceError('TRANSIENT', 'away', { code: 'store_unavailable' })
+  }
+  await sync(product, store)
+  assert.deepEqual((await standing(product, store)).stored, VARIANTS)
+  delete store.lies.write
+  await sync(product, store)
+  assert.deepEqual(await standing(product, store), { said: ['clear first 2 ok'], stored: ['clear'] })
+})
+
+test('a twin that a version has first is there before the copy in clear is of that version', async () => {
+  const [product, store] = [await world.product([LOOKUP]), await world.openStore('lookup')]
+  await pool.query(
+    `update product_versions set normalised = jsonb_set(normalised, '{output,columns,1,classification}', '"none"')
+     where product_id = $1`,
+    [product.id],
+  )
+  await world.epoch(product, 1, rowsTo(7))
+  await sync(product, store)
+  await classed(product, 'pii.name')
+  await world.epoch(product, 2, rowsTo(8), '2.0.0')
+  const met: (readonly string[])[] = []
+  store.lies.write = async (target, changes, commit) => {
+    met.push([target.variant, ...(await standing(product, store)).said])
+    return store.honest.write(target, changes, commit)
+  }
+  await sync(product, store)
+  assert.deepEqual(met, [
+    ['masked', 'clear first 1 pending'],
+    ['clear', 'clear first 1 pending', 'masked first 2 ok'],
+  ])
+})
+
 test('a store of the lake’s own tables keeps the one place that it finds them by', async () => {
   const { product, store } = await inTheWay()
   const { plugin } = store.serving
