@@ -50,7 +50,6 @@ const TAKEN_MS = 1_000
 
 /** Listens; rejects where the address cannot be had. */
 export async function startServer(app: HttpApp, options: ServerOptions): Promise<RunningServer> {
-  const handler = app.koa.callback()
   const server = createServer(
     {
       headersTimeout: options.headersTimeoutMs ?? 10_000,
@@ -62,7 +61,7 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
       // Two tokens in one request are refused, instead of one of them being chosen.
       joinDuplicateHeaders: true,
     },
-    handler,
+    app.handle,
   )
   server.maxHeadersCount = MAX_HEADERS
   server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS
@@ -73,11 +72,11 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
   })
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     markAwaitingContinue(request)
-    void handler(request, response)
+    app.handle(request, response)
   })
   // Node would answer 417 by itself: past the limits, the record and the form of all other answers. HTTP lets it be passed over.
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    void handler(request, response)
+    app.handle(request, response)
   })
   server.on('clientError', refuseClient)
   const sockets = new Set<Socket>()
