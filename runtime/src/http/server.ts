@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type ServerOptions as HttpOptions,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import { type AddressInfo, connect, Server as Listener, type Socket } from 'node:net'
 import { SluiceError } from '@sluice/sdk'
 import type { HttpApp } from './app.ts'
@@ -50,19 +56,7 @@ const TAKEN_MS = 1_000
 
 /** Listens; rejects where the address cannot be had. */
 export async function startServer(app: HttpApp, options: ServerOptions): Promise<RunningServer> {
-  const server = createServer(
-    {
-      headersTimeout: options.headersTimeoutMs ?? 10_000,
-      requestTimeout: options.requestTimeoutMs ?? 60_000,
-      keepAliveTimeout: options.keepAliveTimeoutMs ?? 65_000,
-      keepAliveTimeoutBuffer: KEPT_LONGER_MS,
-      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      maxHeaderSize: options.maxHeaderBytes ?? 24 * 1024,
-      // Two tokens in one request are refused, instead of one of them being chosen.
-      joinDuplicateHeaders: true,
-    },
-    app.handle,
-  )
+  const server = createServer(nodeOptions(options), app.handle)
   server.maxHeadersCount = MAX_HEADERS
   server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS
   new Doors(server, {
@@ -87,6 +81,26 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
   await listen(server, options)
   const { address, port } = server.address() as AddressInfo
   return { host: address, port, stop: (graceMs) => stop(server, sockets, app, graceMs) }
+}
+
+interface NodeOptions extends HttpOptions {
+  /** Node 24 knows it from its twelfth release on; its types do not yet. */
+  readonly optimizeEmptyRequests: boolean
+}
+
+function nodeOptions(options: ServerOptions): NodeOptions {
+  return {
+    headersTimeout: options.headersTimeoutMs ?? 10_000,
+    requestTimeout: options.requestTimeoutMs ?? 60_000,
+    keepAliveTimeout: options.keepAliveTimeoutMs ?? 65_000,
+    keepAliveTimeoutBuffer: KEPT_LONGER_MS,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+    maxHeaderSize: options.maxHeaderBytes ?? 24 * 1024,
+    // Two tokens in one request are refused, instead of one of them being chosen.
+    joinDuplicateHeaders: true,
+    // What announces no body is not read as one: a tenth of the cost of a short read.
+    optimizeEmptyRequests: true,
+  }
 }
 
 function listen(server: Server, options: ServerOptions): Promise<void> {
