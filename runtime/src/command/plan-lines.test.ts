@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { shownApply } from './apply-table.ts'
 import type { PlannedProduct } from './apply-plan.ts'
+import { shownApply } from './apply-table.ts'
 import { type PlanAnswer, shownPlan } from './deploy-answer.ts'
 import type { FolderProduct } from './product-folders.ts'
 
