@@ -64,12 +64,12 @@ const MOST_NAMES = 8
 /** All but verdict, changes, notes and warnings. */
 export function planLines(plan: PlanAnswer, paint: Painter): readonly string[] {
   const lines = [
-    ...plan.lake.map((change) => `lake: ${change}`),
+    ...plan.lake.map((change) => plain(`lake: ${change}`)),
     ...bounded(storeLines(plan.stores), 'of stores'),
     ...rowLines(plan),
     ...accessLines(plan.access ?? null, paint),
     ...bounded(costLines(plan.cost ?? []), 'of cost'),
-    ...plan.reads.flatMap(readLine),
+    ...plan.reads.flatMap(readLine).map(plain),
     ...(plan.shared_checks ?? []).map(sharedCheckLine),
     ...bounded((plan.downstream ?? []).map(downstreamLine), 'of products made of it'),
     ...bounded((plan.reaches ?? []).map(reachLine), 'of products that it reaches'),
