@@ -111,6 +111,18 @@ describe('the plan of one product, and of a folder', () => {
     assert.match(text, /and 170 more lines of who is shown what/)
   })
 
+  it('says of no number that was not counted that there are no more', () => {
+    for (const [estimated_from, lake, lookup] of [
+      ['count', 'at most 990 rows, about', 'all 990 rows'],
+      ['source', 'at most all rows (about 990), about', 'all rows (about 990)'],
+      ['last_epoch', 'at most all rows (990 in its last epoch), about', 'all rows (990 in its last epoch)'],
+    ] as const) {
+      const text = shownPlan({ ...PLAN, estimated_from })
+      assert.ok(text.includes(`writes to lake (clear): ${lake}`), text)
+      assert.ok(text.includes(`writes to lookup (masked): ${lookup}\n`), text)
+    }
+  })
+
   it('says why rows were not counted, and of a server that tells nothing of these says nothing', () => {
     const none = { before: null, after: null, leaving: null, coming: null }
     const rows = { ...none, not_counted: 'no version of it is in service' }

@@ -8,12 +8,12 @@ import type { DeployDeps } from './deps.ts'
 import type { StorePlan } from './plan.ts'
 import type { RowSight, RowsPlan } from './plan-rows.ts'
 
-/** What is written in one place for one variant, at most: of rows that stay as they are, stores are written nothing. */
+/** What is written in one place for one variant, at most that: of rows that stay as they are, stores are written nothing. */
 export interface PlaceCost {
   /** `lake`, or the endpoint's type. */
   readonly place: string
   readonly variant: string
-  /** Null: nobody knows yet, or whoever asks may not. */
+  /** All of them, by what they are estimated from. Null: nobody knows yet, or whoever asks may not. */
   readonly rows: number | null
   /** As files of the lake hold them; null as `rows`, and where columns are hidden from whoever asks. */
   readonly bytes: number | null

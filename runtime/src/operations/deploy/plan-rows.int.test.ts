@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import type { Engine } from '@sluice/engine'
 import { commitStep } from '@sluice/iceberg/testing'
 import type { Column } from '@sluice/sdk'
+import type { TenantCall } from '../../flow.ts'
 import { type RegistryLake, startRegistryLake } from '../../lake/testing.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { rawTable } from '../../materializer/inputs.ts'
@@ -13,7 +14,7 @@ import { lakeTable } from '../../materializer/variants.ts'
 import { registryMigrations } from '../../registry/migrations.ts'
 import type { Product } from '../../registry/products.ts'
 import type { DeployDeps } from './deps.ts'
-import { planRows, type RowsAsked } from './plan-rows.ts'
+import { planRows, type RowsAsked, rowSight } from './plan-rows.ts'
 import { TenantTurns } from './tenant-turns.ts'
 
 let lake: RegistryLake
@@ -150,6 +151,11 @@ describe('rows are made as a run makes them', () => {
       assert.equal(notCounted, why)
     }
   })
+})
+
+it('of a product that is not registered nobody knows what lies under its name', async () => {
+  const { isClear, ...sight } = await rowSight(platformOf(), {} as TenantCall, null)
+  assert.deepEqual([sight, isClear('id')], [{ mayRead: false, seesAll: false }, false])
 })
 
 describe('a count is bounded', () => {

@@ -52,7 +52,8 @@ export async function rowSight(
   call: TenantCall,
   served: ServedProduct | null,
 ): Promise<RowSight> {
-  if (served === null) return { mayRead: true, seesAll: true, isClear: () => true }
+  // What lies under its name is of one that is gone.
+  if (served === null) return { mayRead: false, seesAll: false, isClear: () => false }
   const { clear, columns, rules } = await sightOf(platform, call, served.id)
   return {
     mayRead: clear === 'all' || accessOrNull(served, call.principal, rules) !== null,
