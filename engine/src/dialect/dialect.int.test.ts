@@ -1,0 +1,142 @@
+/** Statements in PostgreSQL's dialect: what they say is what it says, and nothing that the guard refuses comes in by the rewriting. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { isSluiceError } from '@sluice/sdk'
+import { openDuckDb } from '../child/duckdb.ts'
+import { guardPostgresql, guardStatement } from '../child/guarded-sql.ts'
+import { fromDriver } from '../driver-error.ts'
+import { GOOD, makeTables, TABLES } from '../guard/guard.fixture.ts'
+import { MACRO_NAMES } from './macros.ts'
+
+let connection: DuckDBConnection
+
+before(async () => {
+  connection = await openDuckDb()
+  await makeTables(connection)
+})
+
+after(() => connection?.closeSync())
+
+const judged = (sql: string, parameters: readonly string[] = []) =>
+  guardPostgresql(
+    connection,
+    sql,
+    TABLES.map((name) => ({ name, columns: [] })),
+    parameters,
+  )
+
+async function rowsOf(sql: string): Promise<unknown> {
+  try {
+    return (await connection.runAndReadAll((await judged(sql)).sql)).getRowsJson()
+  } catch (error) {
+    return fromDriver(error, sql).details?.['sql_state'] ?? fromDriver(error, sql).code
+  }
+}
+
+describe('a statement in the dialect of PostgreSQL', () => {
+  it('calls none of what the rewriting alone may, however it is written and wherever it stands', async () => {
+    for (const name of MACRO_NAMES) {
+      for (const own of [name, name.toUpperCase()]) {
+        for (const sql of [
+          `SELECT "${own}"(1)`,
+          `SELECT 1 WHERE "${own}"(1, 2)`,
+          `SELECT main."${own}"(1)`,
+          `SELECT sum(id) FILTER (WHERE "${own}"(id)) FROM sales.orders`,
+          `SELECT "${own}"(id) OVER () FROM sales.orders`,
+          `SELECT * FROM "${own}"(1)`,
+          `SELECT list_transform([1], lambda x: "${own}"(x))`,
+        ]) {
+          await assert.rejects(judged(sql), (error) => isSluiceError(error) && error.code === 'sql_not_allowed', sql)
+        }
+      }
+    }
+  })
+
+  it('may call no more than one in the dialect of products, and read no other tables', async () => {
+    for (const call of [
+      "error('x')",
+      "read_text('/etc/passwd')",
+      "getenv('HOME')",
+      "current_setting('threads')",
+      "query('SELECT 1')",
+      'pg_sleep(1)',
+    ]) {
+      for (const sql of [
+        `SELECT ${call}`,
+        `SELECT 7 / ${call}`,
+        `SELECT to_char(${call}, 'YYYY')`,
+        `SELECT 'a' ~ ${call}`,
+        `SELECT CAST(${call} AS varchar(3))`,
+      ]) {
+        await assert.rejects(judged(sql), (error) => isSluiceError(error) && error.code === 'sql_not_allowed', sql)
+      }
+    }
+    await assert.rejects(judged('SELECT secret ~ $$a$$ FROM hidden.secrets'), { code: 'table_not_found' })
+    await assert.rejects(judged('SELECT 1 / (SELECT count(*) FROM hidden.secrets)'), { code: 'table_not_found' })
+  })
+
+  it('is read wherever it can be said in both', async () => {
+    for (const sql of GOOD) await judged(sql)
+  })
+
+  it('is told as a PostgreSQL tells it', async () => {
+    const told: readonly (readonly [string, unknown])[] = [
+      [
+        "SELECT 'Portland' ~ '^Port', 'Portland' ~* 'LAND$', 'Portland' !~ 'x', 'Portland' !~* 'PORT'",
+        [[true, true, true, false]],
+      ],
+      [
+        "SELECT 'Portland' SIMILAR TO 'Port%', 'Portland' SIMILAR TO 'Port', 'a.b' SIMILAR TO 'a.b', 'axb' SIMILAR TO 'a.b'",
+        [[true, false, true, false]],
+      ],
+      ["SELECT regexp_full_match('Portland', 'Port')", [[false]]],
+      ['SELECT 7 / 2, -7 / 2, 7.0 / 2, -7 % 3', [[3, -3, 3.5, -1]]],
+      ['SELECT 1 / 0', '22012'],
+      ['SELECT id % (id - id) FROM sales.orders', '22012'],
+      ['SELECT sqrt(-1)', '2201F'],
+      ['SELECT sum(x) / 2 FROM (SELECT count(*) AS x FROM sales.orders UNION ALL SELECT 1) q', [[1.5]]],
+      ['SELECT sum(id) / 2, sum(id * 2) / 4, sum(id::bigint) / 2 FROM sales.orders', [['1', '1', 1.5]]],
+      ['SELECT sum(id::bigint) OVER () / 2 FROM sales.orders LIMIT 1', [[1.5]]],
+      [
+        'SELECT sum(id) / 2 FROM (SELECT id::bigint AS id FROM sales.orders UNION ALL SELECT 2::integer AS id) q',
+        [[2.5]],
+      ],
+      ["SELECT 'a%b' LIKE 'a\\%b', 'axb' LIKE 'a\\%b'", [[true, false]]],
+      ['SELECT note FROM sales.orders ORDER BY note DESC', [[null], ['x-1']]],
+      [
+        'SELECT to_char(day, \'YYYY-MM "w" IW, FMDD FMMonth\') FROM sales.orders WHERE id = 1',
+        [['2024-01 w 01, 2 January']],
+      ],
+      ["SELECT to_char(-1234.5, 'FM999,990.00'), to_char(7, '999')", [['-1,234.50', '   7']]],
+      ["SELECT to_date('02.01.2024', 'DD.MM.YYYY')", [['2024-01-02']]],
+      ["SELECT to_char(1, 'RN')", 'sql_unsupported'],
+      ["SELECT 'abcdef'::varchar(3), CAST('abcdef' AS character varying (2))", [['abc', 'ab']]],
+      ["SELECT 'a'::char(3)", 'sql_unsupported'],
+      ["SELECT 'a' ~ '(?=x)'", 'sql_unsupported'],
+      ['SELECT 0.123456::numeric', [['0.123456000000000']]],
+      ['SELECT g FROM generate_series(1, 2) AS g', [['1'], ['2']]],
+      ['SELECT q.count FROM (SELECT count(*) FROM sales.orders) q', [['2']]],
+    ]
+    for (const [sql, expected] of told) assert.deepEqual(await rowsOf(sql), expected, sql)
+  })
+
+  it('takes a format from a parameter, and knows its type before there is one', async () => {
+    const sql = 'SELECT to_char(day, $1) FROM sales.orders WHERE id = 1'
+    for (const [value, expected] of [
+      ['YYYY', '2024'],
+      ['MM', '01'],
+    ] as const) {
+      const { sql: run } = await judged(sql, [value])
+      assert.deepEqual((await connection.runAndReadAll(run, [value])).getRowsJson(), [[expected]])
+    }
+    const { sql: untold } = await judged(sql)
+    assert.match(untold, /\$1/)
+  })
+
+  it('changes nothing of the dialect of products', async () => {
+    const { sql } = await guardStatement(connection, "SELECT 7 / 2, 'Portland' ~ 'Port', 1 / 0", TABLES)
+    const [row] = (await connection.runAndReadAll(sql)).getRows()
+    assert.deepEqual(row, [3.5, false, Number.POSITIVE_INFINITY])
+  })
+})
