@@ -205,6 +205,11 @@ describe('by the rights of whoever plans', () => {
       not_counted: 'rows are compared by email, which is hidden from you',
     })
     assert.ok(cost.every(({ bytes }: Json) => bytes === null))
+    const ofLake = cost.filter(({ place }: Json) => place === 'lake')
+    assert.ok(
+      ofLake.length > 0 && ofLake.every(({ whole }: Json) => !whole),
+      'a size that is hidden is no table that is not there',
+    )
     await dora.post('/api/v1/connections/db/grants', { subject: { user: 'dan' } })
     const { rows: seen } = await planOf(dan, probing)
     assert.deepEqual([seen.leaving, seen.coming], [195, 0], 'who reads the source anyway is told')

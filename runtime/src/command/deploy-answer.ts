@@ -3,6 +3,7 @@ import type { Arguments } from './arguments.ts'
 import { colourOf, painterFor } from './colours.ts'
 import { estimateText, type PlannedEffects, planLines, type ReadLine } from './plan-lines.ts'
 import { type ProblemLine, problemLine } from './product-files.ts'
+import { plain } from './text-table.ts'
 
 /** Flags of what deploys. */
 export const BREAKS = { breaks: 'products made of this one that may not be made any more by this: sales.daily' }
@@ -55,15 +56,19 @@ export interface DeployAnswer {
 
 export function shownPlan(plan: PlanAnswer): string {
   const paint = painterFor(process.stdout)
-  const verdictOf = (verdict: string) => paint(verdict, colourOf(verdict))
-  const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdictOf(verdict)}: ${subject}: ${reason}`)
+  const verdictOf = (verdict: string) => paint(plain(verdict), colourOf(verdict))
+  const changes = plan.changes.map(
+    ({ verdict, subject, reason }) => `  ${verdictOf(verdict)}: ${plain(`${subject}: ${reason}`)}`,
+  )
   return [
     [`Verdict: ${verdictOf(plan.verdict)}`, estimateText(plan)].filter((text) => text !== '').join(', '),
     ...changes,
     ...planLines(plan, paint),
-    ...plan.notes.map((note) => `  note: ${note}`),
-    ...(plan.lowered_classes.length > 0 ? [`  lowers the class of: ${plan.lowered_classes.join(', ')}`] : []),
-    ...plan.problems.map(({ code, message }) => `  ${paint('would be refused', 'red')}: ${message} (${code})`),
-    ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${problemLine(warning)}`),
+    ...plan.notes.map((note) => `  note: ${plain(note)}`),
+    ...(plan.lowered_classes.length > 0 ? [plain(`  lowers the class of: ${plan.lowered_classes.join(', ')}`)] : []),
+    ...plan.problems.map(
+      ({ code, message }) => `  ${paint('would be refused', 'red')}: ${plain(`${message} (${code})`)}`,
+    ),
+    ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${plain(problemLine(warning))}`),
   ].join('\n')
 }

@@ -1,8 +1,8 @@
 /** What `sluice dev` says of a round, for people. */
 import { colourOf, type Painter } from './colours.ts'
 import type { PlanAnswer } from './deploy-answer.ts'
-import { readLine, verdictLines } from './plan-lines.ts'
 import type { DevProduct, DevRound, PreviewAnswer } from './dev-round.ts'
+import { readLine, verdictLines } from './plan-lines.ts'
 import { problemLine } from './product-files.ts'
 import { plain, plainLines, textTable } from './text-table.ts'
 
@@ -42,9 +42,7 @@ function planLines(plan: PlanAnswer, paint: Painter): readonly string[] {
   return [
     ...refused,
     ...plan.changes.map(({ verdict, subject, reason }) => line(verdict, `${subject}: ${reason}`)),
-    ...[...lowered, ...columns, ...plan.warnings.map(problemLine)].map((text) =>
-      line('warning', text, 'yellow'),
-    ),
+    ...[...lowered, ...columns, ...plan.warnings.map(problemLine)].map((text) => line('warning', text, 'yellow')),
     ...plan.reads.flatMap(readLine).map((line) => `  ${plain(line)}`),
     ...plan.notes.map((note) => line('note', note, null)),
   ]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { shownApply } from './apply-table.ts'
 import type { PlannedProduct } from './apply-plan.ts'
+import { shownApply } from './apply-table.ts'
 import { type PlanAnswer, shownPlan } from './deploy-answer.ts'
 import type { FolderProduct } from './product-folders.ts'
 
@@ -111,11 +111,40 @@ describe('the plan of one product, and of a folder', () => {
     assert.match(text, /and 170 more lines of who is shown what/)
   })
 
+  it('says of no number that was not counted that there are no more', () => {
+    for (const [estimated_from, lake, lookup] of [
+      ['count', 'at most 990 rows, about', 'all 990 rows'],
+      ['source', 'at most all rows (about 990), about', 'all rows (about 990)'],
+      ['last_epoch', 'at most all rows (990 in its last epoch), about', 'all rows (990 in its last epoch)'],
+    ] as const) {
+      const text = shownPlan({ ...PLAN, estimated_from })
+      assert.ok(text.includes(`writes to lake (clear): ${lake}`), text)
+      assert.ok(text.includes(`writes to lookup (masked): ${lookup}\n`), text)
+    }
+  })
+
   it('says why rows were not counted, and of a server that tells nothing of these says nothing', () => {
     const none = { before: null, after: null, leaving: null, coming: null }
     const rows = { ...none, not_counted: 'no version of it is in service' }
     assert.match(shownPlan({ ...PLAN, rows }), /rows: not counted: no version of it is in service/)
     const { rows: _, access: __, cost: ___, reaches: ____, downstream: _____, ...former } = PLAN
     assert.doesNotMatch(shownPlan(former), /rows: |shown to|writes to|made of it|hides columns/)
+  })
+})
+
+describe('texts of sources and stores', () => {
+  /** Every text of it ends with what moves the cursor of a terminal. */
+  const soiled = (value: unknown): unknown => {
+    if (typeof value === 'string') return `${value}\u001b[2J`
+    if (Array.isArray(value)) return value.map(soiled)
+    if (value === null || typeof value !== 'object') return value
+    return Object.fromEntries(Object.entries(value).map(([key, inside]) => [key, soiled(inside)]))
+  }
+
+  it('are shown without what a terminal obeys', () => {
+    const told = { notes: ['a note'], lowered_classes: ['city'], problems: [{ code: 'c', message: 'm', remedy: null }] }
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+    const found = shownPlan(soiled({ ...PLAN, ...told }) as PlanAnswer).match(/.*\u001b.*/g)
+    assert.equal(found, null)
   })
 })

@@ -64,12 +64,12 @@ const MOST_NAMES = 8
 /** All but verdict, changes, notes and warnings. */
 export function planLines(plan: PlanAnswer, paint: Painter): readonly string[] {
   const lines = [
-    ...plan.lake.map((change) => `lake: ${change}`),
+    ...plan.lake.map((change) => plain(`lake: ${change}`)),
     ...bounded(storeLines(plan.stores), 'of stores'),
     ...rowLines(plan),
     ...accessLines(plan.access ?? null, paint),
-    ...bounded(costLines(plan.cost ?? []), 'of cost'),
-    ...plan.reads.flatMap(readLine),
+    ...bounded(costLines(plan), 'of cost'),
+    ...plan.reads.flatMap(readLine).map(plain),
     ...(plan.shared_checks ?? []).map(sharedCheckLine),
     ...bounded((plan.downstream ?? []).map(downstreamLine), 'of products made of it'),
     ...bounded((plan.reaches ?? []).map(reachLine), 'of products that it reaches'),
@@ -156,12 +156,19 @@ function accessLines(access: PlanAnswer['access'] | null, paint: Painter): reado
   return [...bounded(lines, 'of who is shown what'), ...rest]
 }
 
-function costLines(cost: NonNullable<PlanAnswer['cost']>): readonly string[] {
-  return cost
+/** That all rows are so many at most is known where they were counted. */
+function amountOf(rows: number, from: string | null | undefined): string {
+  if (from === 'count') return `${rows} rows`
+  return from === 'last_epoch' ? `rows (${rows} in its last epoch)` : `rows (about ${rows})`
+}
+
+function costLines({ cost, estimated_from: from }: PlanAnswer): readonly string[] {
+  return (cost ?? [])
     .filter(({ rows }) => rows !== null)
     .map(({ place, variant, rows, bytes, whole }) => {
       const size = bytes === null ? '' : `, about ${bytes} bytes`
-      return plain(`writes to ${place} (${variant}): ${whole ? 'all' : 'at most'} ${rows} rows${size}`)
+      const most = whole ? 'all' : from === 'count' ? 'at most' : 'at most all'
+      return plain(`writes to ${place} (${variant}): ${most} ${amountOf(rows as number, from)}${size}`)
     })
 }
 

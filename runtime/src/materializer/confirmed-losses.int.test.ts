@@ -174,7 +174,12 @@ test('a removal that comes between two looks is no loss of anybody', async () =>
 })
 
 test('losses of many products at once leave connections for those who confirm them', async () => {
-  const keys = Array.from({ length: 40 }, (_, at) => ({ productId: `none${at}`, endpoint: 'lookup', variant: 'clear' }))
+  const keys = Array.from({ length: 40 }, (_, at) => ({
+    productId: `none${at}`,
+    endpoint: 'lookup',
+    variant: 'clear',
+    place: 'first' as const,
+  }))
   const confirmed = keys.map((key) => confirmLoss(world.deps(store), key, 1, async () => 'emptied'))
   assert.deepEqual([...new Set(await Promise.all(confirmed))], [null])
 })

@@ -1,11 +1,12 @@
 /** What a version would take from the rows of a product, and what it would add to them: counted, and nothing of it kept. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type EngineTable, quoteName } from '@sluice/engine'
+import { type Engine, type EngineLimits, type EngineTable, quoteName } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
 import { type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import type { Product } from '../registry/products.ts'
 import type { MaterializeDeps } from './deps.ts'
+import { heldInputs } from './held-inputs.ts'
 import type { InputState } from './input-state.ts'
 import { type InputDeps, readInputs } from './inputs.ts'
 import { type LakeState, stateOfScan, stateTable } from './lake-state.ts'
@@ -14,11 +15,10 @@ import { stagedTable } from './staged-rows.ts'
 import { rowGiver, rowRules, transformRows } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
-export interface LeavingDeps
-  extends Pick<MaterializeDeps, 'pool' | 'engine' | 'distributed' | 'lake' | 'scratchDirectory'>,
-    Pick<InputDeps, 'upstreamOf'> {
+export interface CountDeps extends InputDeps, Pick<MaterializeDeps, 'distributed' | 'scratchDirectory'> {
+  readonly engine: Pick<Engine, 'run'>
   /** Of the author's SQL, and of ours. */
-  readonly limits: MaterializeDeps['limits']
+  readonly limits: EngineLimits
   /** With more rows in all inputs together nothing is counted. */
   readonly mostInputRows: number
   /** Whether whoever asks may know which rows have that value of the column. */
@@ -46,7 +46,7 @@ export interface Uncounted {
 export async function countRows(
   product: Product,
   manifests: ManifestSet,
-  deps: LeavingDeps,
+  deps: CountDeps,
   signal: AbortSignal,
 ): Promise<CountedRows | Uncounted> {
   const before = await stateOf(product, deps, signal)
@@ -64,7 +64,7 @@ export async function countRows(
   }
 }
 
-async function stateOf({ tenant, domain, name }: Product, { lake }: LeavingDeps, signal: AbortSignal) {
+async function stateOf({ tenant, domain, name }: Product, { lake }: CountDeps, signal: AbortSignal) {
   const table = await lake.load(lakeTable(tenant, domain, name, 'clear'), { signal })
   return table && stateOfScan(await lake.scan(table, {}, signal))
 }
@@ -79,12 +79,12 @@ interface Counting {
 async function countIn(
   directory: string,
   { product, manifests, inputs: read, before }: Counting,
-  { engine, distributed, limits, isClear }: LeavingDeps,
+  { engine, distributed, limits, isClear }: CountDeps,
   signal: AbortSignal,
 ): Promise<CountedRows> {
   const schema = outputSchema(manifests.output)
   const own = { tenant: product.tenant, engine, distributed, limits, ownLimits: limits, directory, signal }
-  const inputs = await withoutMarkedRows(read, manifests, own)
+  const inputs = await heldInputs(await withoutMarkedRows(read, manifests, own), manifests, own)
   const staged = await transformRows(inputs, manifests, schema, own)
   const rules = rowRules('output', schema, rowGiver(manifests))
   const [former, output] = [stateTable('before', before), stagedTable('output', staged)]
@@ -98,11 +98,12 @@ async function countIn(
   return { before: before.rowCount, made: staged.rowCount, byKey }
 }
 
-/** Whether the rows that are there can be compared by the key that these are to have. */
+/** Whether the rows that are there have a key of their own by what these are to have as theirs: else many would be of one. */
 function hasKey({ primaryKey, columns }: TableSchema, before: LakeState): boolean {
   const typeOf = (some: readonly { readonly name: string; readonly type: unknown }[], name: string) =>
     some.find((column) => column.name === name)?.type
-  return primaryKey.length > 0 && primaryKey.every((name) => typeOf(before.columns, name) === typeOf(columns, name))
+  const isOneEach = before.primaryKey.length > 0 && before.primaryKey.every((name) => primaryKey.includes(name))
+  return isOneEach && primaryKey.every((name) => typeOf(before.columns, name) === typeOf(columns, name))
 }
 
 /** How many rows of one relation have no row of their key in the other. */

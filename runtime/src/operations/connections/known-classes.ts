@@ -7,11 +7,12 @@ import type { Queryable } from '../../registry/sql.ts'
 interface Table {
   readonly schema: string
   readonly name: string
-  readonly columns: readonly { readonly name: string }[]
 }
 
 /**
- * By table and column, in the order of the alphabet.
+ * By table and column, in the order of the alphabet. What is known is looked through once: a source may have ten thousand tables, and
+ * products look at few of them.
+ *
  * @param tables those that the caller may read: of others none is told
  */
 export async function knownClasses(
@@ -20,14 +21,20 @@ export async function knownClasses(
   connection: string,
   tables: readonly Table[],
 ): Promise<(table: Table, column: string) => readonly string[]> {
-  const keyOf = ({ schema, name }: Table, column: string) =>
-    rawColumn({ connection, table: `${schema}.${name}` }, column)
-  const asked = tables.flatMap((table) => table.columns.map(({ name }) => keyOf(table, name)))
-  const known = asked.length === 0 ? new Map<string, readonly string[]>() : await rawClasses(pool, tenant, asked)
-  const told = new Set(asked)
+  const known = tables.length === 0 ? new Map<string, readonly string[]>() : await rawClasses(pool, tenant)
+  const classed = new Set([...known.keys()].map(tableOf))
+  const told = new Set(tables.map(nameOf).filter((name) => classed.has(JSON.stringify([connection, name]))))
   return (table, column) => {
-    const key = keyOf(table, column)
-    if (!told.has(key)) return []
-    return (known.get(key) ?? []).filter((name) => isSensitive(name, rules)).toSorted()
+    if (!told.has(nameOf(table))) return []
+    const names = known.get(rawColumn({ connection, table: nameOf(table) }, column)) ?? []
+    return names.filter((name) => isSensitive(name, rules)).toSorted()
   }
+}
+
+const nameOf = ({ schema, name }: Table): string => `${schema}.${name}`
+
+/** Of a raw column as `rawColumn` names it. */
+function tableOf(rawColumn: string): string {
+  const [connection, table] = JSON.parse(rawColumn) as readonly string[]
+  return JSON.stringify([connection, table])
 }

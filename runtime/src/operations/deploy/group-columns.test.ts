@@ -152,7 +152,11 @@ describe('many groups', () => {
   const planned = { product, live, next, readers: [], served: { ...servedAs(live), grants: [...cleared, ...masked] } }
 
   it('come with those first who are shown something else, and the rest is counted', () => {
-    const { groups, leftOut, changedLeftOut } = planAccess(planned, RULES, { mostJudged: 500, mostCells: 20 })
+    const { groups, leftOut, changedLeftOut } = planAccess(planned, RULES, {
+      mostJudged: 500,
+      mostCellsJudged: 1000,
+      mostCells: 20,
+    })
     // 20 of the teams, viewers and developers; everybody may not read it.
     assert.equal(groups.length, 10)
     assert.ok(groups.every(({ columns }) => columns.some(({ before, after }) => before !== after)))
@@ -161,8 +165,19 @@ describe('many groups', () => {
   })
 
   it('are judged up to a bound, and those beyond it are counted as left out', () => {
-    const { groups, leftOut } = planAccess(planned, RULES, { mostJudged: 7, mostCells: 1000 })
+    const { groups, leftOut } = planAccess(planned, RULES, { mostJudged: 7, mostCellsJudged: 1000, mostCells: 1000 })
     assert.equal(groups.length, 7)
     assert.equal(leftOut, 56)
+  })
+
+  it('are fewer of a product of many columns: nothing else is done meanwhile', () => {
+    const wide = version(
+      'internal',
+      Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`c${at}`, 'pii.email'])),
+    )
+    const bounds = { mostJudged: 500, mostCellsJudged: 1000, mostCells: 100_000 }
+    const { groups, leftOut } = planAccess({ ...planned, live: wide, next: wide }, RULES, bounds)
+    assert.equal(groups.length, 10)
+    assert.equal(leftOut, 53)
   })
 })

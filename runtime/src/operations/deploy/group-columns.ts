@@ -37,8 +37,8 @@ export interface AccessPlan {
   readonly changedLeftOut: number
 }
 
-const MOST_JUDGED = 500
-const MOST_CELLS = 5_000
+/** What is judged, groups and cells of theirs, is judged while nothing else is done: a tenth of a second at the most. */
+const BOUNDS = { mostJudged: 500, mostCellsJudged: 20_000, mostCells: 5_000 } as const
 
 /** As reads meet the version once it is made. */
 interface NextProduct {
@@ -54,7 +54,7 @@ interface NextProduct {
 export function planAccess(
   planned: NextProduct,
   rules: MaskingRules,
-  { mostJudged, mostCells } = { mostJudged: MOST_JUDGED, mostCells: MOST_CELLS },
+  { mostJudged, mostCellsJudged, mostCells }: Readonly<Record<keyof typeof BOUNDS, number>> = BOUNDS,
 ): AccessPlan {
   const { served, live, next, readers } = planned
   const before = bySubject(served?.grants ?? [])
@@ -65,7 +65,7 @@ export function planAccess(
   const then = { manifests: next, product: asMade(planned, rules) }
   const available = new Set(planVariants(next.output, [...after.values()].flat(), rules).map((one) => one.variant))
   const names = [...new Set([...(live?.output.columns ?? []), ...next.output.columns].map(({ name }) => name))]
-  const judged = groups.slice(0, mostJudged).map((group): GroupColumns => {
+  const judged = groups.slice(0, Math.min(mostJudged, groupsIn(mostCellsJudged, names))).map((group): GroupColumns => {
     const principal = principalOf(group, planned.product.tenant)
     const shown =
       now && shownIn(now, principal, rules, grantsFor(group, before), (one) => now.product.variants.has(one))
@@ -74,7 +74,7 @@ export function planAccess(
     return { ...group, columns: names.map((name) => ({ name, before: at(shown, name), after: at(coming, name) })) }
   })
   const sorted = judged.toSorted((a, b) => Number(isChanged(b)) - Number(isChanged(a)))
-  const most = Math.max(1, Math.floor(mostCells / Math.max(1, names.length)))
+  const most = groupsIn(mostCells, names)
   const rest = sorted.slice(most)
   return {
     groups: sorted.slice(0, most),
@@ -82,6 +82,9 @@ export function planAccess(
     changedLeftOut: rest.filter(isChanged).length,
   }
 }
+
+const groupsIn = (cells: number, columns: readonly string[]): number =>
+  Math.max(1, Math.floor(cells / Math.max(1, columns.length)))
 
 const EVERYBODY: ReaderGroup = { type: 'everybody', name: null, issuer: null }
 const MEMBERS: readonly ReaderGroup[] = [VIEWERS, DEVELOPERS].map((name) => ({ type: 'team', name, issuer: null }))

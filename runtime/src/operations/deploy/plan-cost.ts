@@ -8,12 +8,12 @@ import type { DeployDeps } from './deps.ts'
 import type { StorePlan } from './plan.ts'
 import type { RowSight, RowsPlan } from './plan-rows.ts'
 
-/** What is written in one place for one variant, at most: of rows that stay as they are, stores are written nothing. */
+/** What is written in one place for one variant, at most that: of rows that stay as they are, stores are written nothing. */
 export interface PlaceCost {
   /** `lake`, or the endpoint's type. */
   readonly place: string
   readonly variant: string
-  /** Null: nobody knows yet, or whoever asks may not. */
+  /** All of them, by what they are estimated from. Null: nobody knows yet, or whoever asks may not. */
   readonly rows: number | null
   /** As files of the lake hold them; null as `rows`, and where columns are hidden from whoever asks. */
   readonly bytes: number | null
@@ -59,31 +59,38 @@ export async function planCost(
   const places: PlaceCost[] = []
   let clear: number | null = null
   for (const variant of planVariants(next.output, grants, platform.rules)) {
-    const own = await rowBytes(platform, costed, variant, signal)
-    clear ??= own
+    const { isThere, rowBytes } = await lyingNow(platform, costed, variant, signal)
+    clear ??= rowBytes
     // A twin that is new is taken to be like the rows in clear.
-    const each = own ?? clear
+    const each = rowBytes ?? clear
     const bytes = each === null || rows === null ? null : Math.round(each * rows)
     const cost = { variant: variant.variant, rows, bytes }
-    places.push({ place: 'lake', ...cost, whole: own === null })
+    places.push({ place: 'lake', ...cost, whole: !isThere })
     for (const { type, config } of next.serving.endpoints) {
       if (!servesVariant(type, config, variant, next.output)) continue
       const plan = stores.find((one) => one.endpoint === type && one.variant === variant.variant)
-      places.push({ place: type, ...cost, whole: own === null || plan?.hash === null })
+      places.push({ place: type, ...cost, whole: !isThere || plan?.hash === null })
     }
   }
   return places
 }
 
-/** By the newest snapshot of the variant's table; null where it has none, or where its size is hidden. */
-async function rowBytes(
+interface Lying {
+  readonly isThere: boolean
+  /** Null where there are no rows, or where their size is hidden from whoever asks. */
+  readonly rowBytes: number | null
+}
+
+/** By the newest snapshot of the variant's table. */
+async function lyingNow(
   { lake }: DeployDeps,
   { product, sight }: Costed,
   { variant }: VariantPlan,
   signal: AbortSignal,
-): Promise<number | null> {
-  if (!sight.seesAll || !sight.mayRead) return null
+): Promise<Lying> {
   const table = await lake.load(lakeTable(product.tenant, product.domain, product.name, variant), { signal })
-  const scan = table && (await lake.scan(table, {}, signal))
-  return scan === null || scan.rows === 0 ? null : scan.bytes / scan.rows
+  if (table === null || table.snapshotId === null) return { isThere: false, rowBytes: null }
+  if (!sight.seesAll || !sight.mayRead) return { isThere: true, rowBytes: null }
+  const { rows, bytes } = await lake.scan(table, {}, signal)
+  return { isThere: true, rowBytes: rows === 0 ? null : bytes / rows }
 }

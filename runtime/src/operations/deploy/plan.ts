@@ -15,10 +15,13 @@ import { qualified } from '../../manifest/context.ts'
 import { digestOf } from '../../manifest/digest.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
+import { hasPlaces } from '../../materializer/places.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, servesVariant } from '../../materializer/variants.ts'
+import type { ServingType } from '../../plugins/plugin-set.ts'
 import type { Deployment } from '../../registry/deployments.ts'
+import { endpointStates } from '../../registry/endpoint-states.ts'
 import type { Product } from '../../registry/products.ts'
 import type { InputRead } from '../products/input-reads.ts'
 import type { SharedCheck } from '../products/shared-checks.ts'
@@ -123,16 +126,18 @@ export async function storePlans(
   live: ManifestSet | null,
 ): Promise<DeployPlan['stores']> {
   const plans: StorePlan[] = []
+  const states = await endpointStates(platform.pool, product.id)
   const former = live === null ? [] : planVariants(live.output, [], platform.rules)
   for (const { type, config } of manifests.serving.endpoints) {
     const serving = platform.plugins.serving(type)
     for (const variant of planVariants(manifests.output, [], platform.rules)) {
       if (!serving || !servesVariant(type, config, variant, manifests.output)) continue
-      const target = targetFor(product, variant, config)
+      const state = states.find((one) => one.endpoint === type && one.variant === variant.variant)
+      const target = targetFor(product, variant, config, state?.place ?? 'first')
       checkNames(target, serving.plugin.capabilities)
       const previous = former.find((before) => before.variant === variant.variant)?.schema ?? null
       const columns = await verdictsOf(serving.store, target, previous)
-      plans.push({ endpoint: type, variant: variant.variant, ...(await stepsOf(serving.store, target)), columns })
+      plans.push({ endpoint: type, variant: variant.variant, ...(await stepsOf(serving, target)), columns })
     }
   }
   return plans.sort((a, b) => Number(b.variant === CLEAR) - Number(a.variant === CLEAR))
@@ -148,8 +153,11 @@ async function verdictsOf(
   return verdicts.map(({ column, verdict, reason }) => ({ name: column.name, verdict, reason }))
 }
 
-/** A copy that cannot be changed into what is wanted is built anew from the lake. */
-async function stepsOf(store: ServingStore, target: Target): Promise<Pick<StorePlan, 'steps' | 'hash'>> {
+/** A copy that cannot be changed into what is wanted is built anew from the lake: beside the one that is read, where the store has room. */
+async function stepsOf(
+  { store, plugin }: Pick<ServingType, 'store' | 'plugin'>,
+  target: Target,
+): Promise<Pick<StorePlan, 'steps' | 'hash'>> {
   try {
     const { steps, hash } = await store.provision(target, 'plan')
     return { steps, hash }
@@ -157,8 +165,9 @@ async function stepsOf(store: ServingStore, target: Target): Promise<Pick<StoreP
     if (!isSchemaConflict(error)) throw error
     const { steps } = await store.drop(target, 'plan')
     const reason = (error as SluiceError).message
+    const beside = hasPlaces(plugin) ? ', beside the one that is read until it is whole' : ''
     return {
-      steps: [...steps, { action: 'replace', description: `build the copy anew from the lake: ${reason}` }],
+      steps: [...steps, { action: 'replace', description: `build the copy anew from the lake${beside}: ${reason}` }],
       hash: null,
     }
   }

@@ -22,6 +22,7 @@ import {
   masksFor,
   variantName,
 } from '../../policy/masking.ts'
+import type { Place } from '../../registry/endpoint-states.ts'
 import type { RaisedByDigest } from '../../registry/raised-classes.ts'
 import type { Rests } from '../../registry/rests-on.ts'
 
@@ -30,6 +31,7 @@ export interface ServedTarget {
   readonly plugin: ServingPlugin
   readonly store: ServingStore
   readonly target: Target
+  readonly place: Place
   /** Of the version that made it: a store may be behind the lake. */
   readonly madeBy: ManifestSet
   readonly version: string

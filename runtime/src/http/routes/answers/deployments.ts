@@ -123,15 +123,14 @@ const DeployPlan = Type.Object(
         Type.Object({
           place: text('`lake`, or the type of an endpoint.'),
           variant: text(),
-          rows: nullable(count()),
+          rows: nullable(count('All of them, as known as `estimated_from` says.')),
           bytes: nullable(
             count(
               'As files of the lake have them today; null where that is not known, or columns are hidden from you.',
             ),
           ),
           whole: Type.Boolean({
-            description:
-              'Whether all of it is written; where not, at most so much: rows that stay as they are are not.',
+            description: 'Whether all of it is written; where not, at most that: rows that stay as they are are not.',
           }),
         }),
         { description: 'What is written anew, and where; null of a deployment.' },
