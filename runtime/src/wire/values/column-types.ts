@@ -2,6 +2,7 @@
 import type { ResultColumn } from '@sluice/engine'
 import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
+import { WireError } from '../protocol/wire-error.ts'
 import type { ResultNames } from '../sql/words.ts'
 import { arrayOf, arrayText } from './array-texts.ts'
 import { FLOAT_DIGITS, floatText } from './floats.ts'
@@ -121,8 +122,15 @@ export const isOfOtherTypes = (columns: readonly ResultColumn[], { called }: Res
 /** The column, as of the type that a PostgreSQL found for it, where that has the same texts. */
 export function toldAs(column: TypedColumn, type: string, oid: number | undefined): TypedColumn {
   if (oid === undefined || oid === column.oid || !TOLD_AS[type]?.includes(oid)) return column
-  const write = WRITERS[oid] ?? ((cell: Buffer) => cell)
-  return { ...column, oid, size: SIZES[oid] ?? -1, modifier: -1, write, isAsIs: WRITERS[oid] === undefined }
+  const write = oid === OID.int8 ? longOf : WRITERS[oid]
+  return { ...column, oid, size: SIZES[oid] ?? -1, modifier: -1, write: write ?? ((cell) => cell), isAsIs: !write }
+}
+
+/** The engine's sums are wider than the type that they are told as. */
+function longOf(cell: Buffer): Buffer {
+  const text = cell.toString('latin1')
+  if (BigInt.asIntN(64, BigInt(text)) === BigInt(text)) return cell
+  throw new WireError('22003', 'bigint out of range', { hint: 'Cast what is summed to numeric.' })
 }
 
 /** The elements of a list that a PostgreSQL has an array of; null of any other type. */

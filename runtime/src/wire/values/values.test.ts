@@ -9,7 +9,7 @@ import { cellBinary } from './array-binary.ts'
 import { withLists } from './array-constants.ts'
 import { elementsInBinary, elementsInText } from './arrays.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
-import { columnOf, OID } from './column-types.ts'
+import { columnOf, OID, toldAs } from './column-types.ts'
 import { rowsOfCsv } from './csv-rows.ts'
 import { castText, parameterOids, parameterPlaces, typedValueOf, valueOf } from './parameters.ts'
 
@@ -407,6 +407,18 @@ describe('values', () => {
       [20, 1700, 1700, 1007, 114, 114, 2950],
     )
     assert.equal(columnOf({ name: 'x', type: 'decimal(12,3)' }, NAMES).modifier, ((12 << 16) | 3) + 4)
+  })
+
+  it('of sums are told as bigint as far as they are ones', () => {
+    const column = toldAs(columnOf({ name: 'sum', type: 'hugeint' }, NAMES), 'hugeint', OID.int8)
+    const written = (text: string) => cellBinary(column.oid, column.write(Buffer.from(text))).readBigInt64BE()
+    for (const value of [2n ** 63n - 1n, -(2n ** 63n), 0n]) assert.equal(written(String(value)), value)
+    for (const value of [2n ** 63n, -(2n ** 63n) - 1n]) {
+      assert.throws(
+        () => written(String(value)),
+        (error: WireError) => error.sqlState === '22003',
+      )
+    }
   })
 
   it('of lists are arrays, as text and in binary, of which a parameter is read again', () => {
