@@ -1,34 +1,31 @@
 /** Brings every store of a product up to date, each by itself; one that fails leaves the others served. */
-import { isSluiceError, type Logger, type ServingStore, type Target } from '@sluice/sdk'
+import { isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
-import { wishDashboards } from '../dashboards/states.ts'
-import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
 import { tenantScratch } from '../lake/tenant-layout.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { plannedStores, type RecordedError, recordedError } from '../registry/deployments.ts'
 import {
-  type EndpointKey,
   type EndpointState,
   endpointApplied,
   endpointFailed,
+  endpointOutlived,
   endpointStates,
-  endpointSwitched,
   endpointsPending,
   forgetEndpoint,
   isToBeDropped,
   isUnreadable,
-  leftoverDropped,
   leftoverExpected,
   lostCopy,
 } from '../registry/endpoint-states.ts'
-import { checkFence, fenced, isNewestWriter, passTokens, raiseFence, whileNewestWriter } from '../registry/fences.ts'
+import { fenced, isNewestWriter, passTokens, raiseFence, whileNewestWriter } from '../registry/fences.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { ChangeSets, type ChangeSetsDeps } from './change-sets.ts'
 import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts'
-import { dropIfThere, hasPlaces, otherPlace } from './places.ts'
+import { clearOther, serveFromOther } from './other-place.ts'
+import { hasPlaces, otherPlace } from './places.ts'
 import { ifProductIsFree } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
 import { storeMissing } from './store-missing.ts'
@@ -141,7 +138,10 @@ async function syncCopies(
     ({ endpoint, variant }) => !wanted.some((one) => one.endpoint.type === endpoint && one.plan.variant === variant),
   )
   const isServedStill = ({ endpoint }: EndpointState) => wanted.some((one) => one.endpoint.type === endpoint)
-  for (const state of gone) if (!isServedStill(state)) await leaveEndpoint(product, state, deps)
+  for (const state of gone) {
+    if (isServedStill(state)) await endpointOutlived(deps.pool, state, backOffMs(state.attempts, BACK_OFF))
+    else await leaveEndpoint(product, state, deps)
+  }
   const copies: StoreOutcome[] = wanted.map(({ endpoint, known }) => {
     return { endpoint: endpoint.type, state: 'writing', epoch: known?.appliedEpoch ?? null, error: null }
   })
@@ -176,6 +176,7 @@ async function syncCopies(
     const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
     // Until the store has dropped it, whatever else fails: it would say that it has the newest epoch.
     let remaining = isToBeDropped(known?.error ?? null) ? (known as EndpointState).error : null
+    let isBegun = false
     const attempt = () =>
       syncEndpoint(
         product,
@@ -194,6 +195,9 @@ async function syncCopies(
           onDropped() {
             remaining = null
           },
+          onBesideBegun() {
+            isBegun = true
+          },
         },
         deps,
       )
@@ -204,10 +208,12 @@ async function syncCopies(
         return attempt()
       })
       if (taken.isBeside)
-        await serveFromOther(product, key, known as EndpointState, newest.epoch as number, token, taken, deps)
+        await serveFromOther(known as EndpointState, { ...newest, rowsLeftOut: taken.leftOut }, token, deps)
       else await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut, known?.place)
       settle(index, { state: 'ok', epoch: newest.epoch })
     } catch (error) {
+      // Whoever has overtaken this writer may have emptied the other place before this one wrote there.
+      if (isBegun) await leftoverExpected(deps.pool, known as EndpointState)
       signal.throwIfAborted()
       // The store has seen a newer token than there is: the next attempt has one above.
       if (isSluiceError(error, 'FENCED')) await passTokens(deps.pool, product.id, token)
@@ -286,7 +292,12 @@ async function syncEndpoint(
   epochs: Epochs,
   changes: ChangeSets,
   signal: AbortSignal,
-  made: Pick<StoreSync, 'isNewVersion' | 'plannedHash' | 'onPlannedAnew' | 'onDropped'>,
+  {
+    onBesideBegun,
+    ...made
+  }: Pick<StoreSync, 'isNewVersion' | 'plannedHash' | 'onPlannedAnew' | 'onDropped'> & {
+    onBesideBegun(): void
+  },
   deps: SyncEndpointsDeps,
 ): Promise<SyncReceipt> {
   const serving = deps.plugins.serving(endpoint.type)
@@ -296,14 +307,15 @@ async function syncEndpoint(
   const applied = known?.appliedEpoch ?? null
   const other = hasPlaces(plugin) ? targetFor(product, plan, endpoint.config, otherPlace(place)) : null
   // Of a copy that is made from nothing the registry may know less than the store: it may have been put back.
-  if (other !== null && (applied === null || known?.leftover)) await clearOther(store, other, known, deps)
+  if (applied === null || known?.leftover) await clearOther(store, other, known, deps)
+  const onBegun = async () => {
+    if (!(await leftoverExpected(deps.pool, known as EndpointState))) throw fenced()
+    onBesideBegun()
+  }
   return syncStore(
     {
       ...{ plugin, store, target: targetFor(product, plan, endpoint.config, place) },
-      beside:
-        other === null || known === null || applied === null
-          ? null
-          : { target: other, onBegun: () => leftoverExpected(deps.pool, known) },
+      beside: other === null || applied === null ? null : { target: other, onBegun },
       fence,
       applied,
       isToBeDropped: isToBeDropped(known?.error ?? null),
@@ -316,39 +328,6 @@ async function syncEndpoint(
     },
     deps,
   )
-}
-
-/** What nobody reads any more, or nobody ever did. */
-async function clearOther(
-  store: ServingStore,
-  other: Target,
-  known: EndpointState | null,
-  { pool }: SyncEndpointsDeps,
-): Promise<void> {
-  await dropIfThere(store, other)
-  if (known?.leftover) await leftoverDropped(pool, known)
-}
-
-/** Longer than a runtime goes on with a product as it has loaded it, and than a read that began then. */
-const LEFT_FOR_MS = 15_000
-
-/** From here on readers get what was written beside: all of it at once. Throws FENCED where another writer has taken over. */
-async function serveFromOther(
-  product: Product,
-  key: EndpointKey,
-  known: EndpointState,
-  epoch: number,
-  token: bigint,
-  { leftOut: rowsLeftOut }: SyncReceipt,
-  { pool, faultPoint }: SyncEndpointsDeps,
-): Promise<void> {
-  const place = otherPlace(known.place)
-  await inTransaction(pool, async (tx) => {
-    await checkFence(tx, product.id, token)
-    if (!(await endpointSwitched(tx, key, { place, epoch, rowsLeftOut }, LEFT_FOR_MS))) throw fenced()
-    await wishDashboards(tx, product.id)
-  })
-  await faultPoint('materializer.switched')
 }
 
 function tellPlannedAnew(

@@ -1,18 +1,27 @@
 /** Versions whose rows a store cannot take in the place of those that it serves: which place has what, whatever happens in between. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { openTenantScope, SluiceError, type Target } from '@sluice/sdk'
+import { isSluiceError, openTenantScope, SluiceError, type Target } from '@sluice/sdk'
+import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
-import { endpointPending, endpointStates, endpointsDue, eraseCopies, type Place } from '../registry/endpoint-states.ts'
+import {
+  type EndpointState,
+  endpointPending,
+  endpointStates,
+  endpointsDue,
+  eraseCopies,
+  leftoverDropped,
+  leftoverExpected,
+  type Place,
+} from '../registry/endpoint-states.ts'
 import { raiseFence } from '../registry/fences.ts'
-import { findProduct, type Product } from '../registry/products.ts'
+import type { Product } from '../registry/products.ts'
 import { ANN } from '../registry/testing.ts'
 import { saveVersion } from '../registry/versions.ts'
 import { type Endpoint, rowsTo, type StoreUnderTest, startWorld } from './copies-under-test.fixture.ts'
 import { nameInStore } from './places.ts'
 import { dropAllCopies } from './store-copies.ts'
 import { reviewStores } from './store-review.ts'
-import { syncEndpoints } from './sync-endpoints.ts'
 
 const world = await startWorld()
 after(() => world[Symbol.asyncDispose]())
@@ -72,6 +81,21 @@ const saying = (place: Place, epoch: number, more = '') =>
 const SECOND = VARIANTS.map((variant) => nameInStore(variant, 'second'))
 const BOTH = VARIANTS.flatMap((variant) => [variant, nameInStore(variant, 'second')])
 
+async function isDue({ id }: Product): Promise<boolean> {
+  return (await endpointsDue(pool, 1_000)).some(({ productId }) => productId === id)
+}
+
+/** As if it read the lake's own tables. */
+function ofLake({ serving, ...store }: StoreUnderTest): StoreUnderTest {
+  const capabilities = { ...serving.plugin.capabilities, commit: 'lake' }
+  return { ...store, serving: { ...serving, plugin: { ...serving.plugin, capabilities } as never } }
+}
+
+/** A writer whom another overtakes meanwhile: it may hear of that before it is done. */
+async function overtaken(product: Product, store: StoreUnderTest): Promise<void> {
+  await sync(product, store).catch((error: unknown) => assert.ok(isSluiceError(error, 'FENCED'), String(error)))
+}
+
 test('a version that is in the way is written beside the rows that are served, and back again; the former ones go', async () => {
   const { product, store } = await inTheWay()
   const met = new Set<string>()
@@ -101,13 +125,12 @@ test('a version that is in the way is written beside the rows that are served, a
 test('what a switch has left is due by itself, when no read can be on its way any more', async () => {
   const { product, store } = await inTheWay()
   await sync(product, store)
-  const isDue = async () => (await endpointsDue(pool, 1_000)).some(({ productId }) => productId === product.id)
-  assert.equal(await isDue(), false)
+  assert.equal(await isDue(product), false)
   const text = "update endpoint_states set next_retry_at = next_retry_at - interval '15 seconds' where product_id = $1"
   await pool.query(text, [product.id])
-  assert.equal(await isDue(), true)
+  assert.equal(await isDue(product), true)
   await sync(product, store)
-  assert.equal(await isDue(), false)
+  assert.equal(await isDue(product), false)
 })
 
 test('a store that cannot have both places goes on with what it serves, and is tried again', async () => {
@@ -136,7 +159,7 @@ test('a writer whom another has overtaken brings no place into service', async (
     isOvertaken = true
     return receipt
   }
-  await sync(product, store)
+  await overtaken(product, store)
   const { said } = await standing(product, store)
   assert.deepEqual(
     said.map((one) => one.includes('first 1')),
@@ -145,6 +168,104 @@ test('a writer whom another has overtaken brings no place into service', async (
   await sync(product, store)
   await sync(product, store)
   assert.deepEqual(await standing(product, store), { said: saying('second', 2), stored: SECOND })
+})
+
+test('what an overtaken writer has written beside after the other had emptied that place is noted again, and goes', async () => {
+  const { product, store } = await inTheWay()
+  const text = 'update endpoint_states set leftover = false where product_id = $1 and variant = $2'
+  store.lies.write = async (target, changes, commit) => {
+    await raiseFence(pool, product.id)
+    await pool.query(text, [product.id, target.variant.split('_')[0]])
+    return store.honest.write(target, changes, commit)
+  }
+  await overtaken(product, store)
+  await until('both copies have it noted', async () => {
+    const { said, stored } = await standing(product, store)
+    return stored.length === BOTH.length && said.every((one) => one.endsWith(' leftover'))
+  })
+})
+
+test('an overtaken writer neither empties the place that another serves by now, nor forgets what is left beside it', async () => {
+  const { product, store } = await inTheWay()
+  let isFirst = true
+  store.lies.provision = async (target, mode, hash) => {
+    if (isFirst) {
+      isFirst = false
+      await sync(product, store)
+    }
+    return store.honest.provision(target, mode, hash)
+  }
+  await overtaken(product, store)
+  const areKept = async () => {
+    const { said, stored } = await standing(product, store)
+    assert.deepEqual([said.map((one) => /second 2 .* leftover/.test(one)), stored], [[true, true], BOTH])
+  }
+  await areKept()
+  for (const state of await endpointStates(pool, product.id)) await leftoverDropped(pool, { ...state, place: 'first' })
+  await areKept()
+})
+
+test('a place that is begun beside a copy in order is due, whatever becomes of who began it', async () => {
+  const { product, store } = await inTheWay(LOOKUP, 1)
+  await sync(product, store)
+  assert.equal(await isDue(product), false)
+  const [copy] = (await endpointStates(pool, product.id)) as [EndpointState]
+  assert.equal(
+    await leftoverExpected(pool, { ...copy, place: 'second' }),
+    false,
+    'of one that is served from there by now',
+  )
+  assert.equal(await isDue(product), false)
+  assert.equal(await leftoverExpected(pool, copy), true)
+  assert.equal(await isDue(product), true)
+  await sync(product, store)
+  assert.deepEqual(
+    [await isDue(product), await standing(product, store)],
+    [false, { said: saying('first', 2), stored: VARIANTS }],
+  )
+})
+
+test('what a store that has one place alone is said to have left is due no more', async () => {
+  const { product, store } = await inTheWay(LOOKUP, 1)
+  await pool.query('update endpoint_states set leftover = true where product_id = $1', [product.id])
+  await sync(product, ofLake(store))
+  assert.deepEqual((await standing(product, store)).said, saying('first', 2))
+  assert.equal(await isDue(product), false)
+})
+
+test('a twin that goes last is noted before the others come, and is not due again and again while they fail', async () => {
+  const { product, store } = await inTheWay()
+  await sync(product, store)
+  await classed(product, 'none', 3)
+  await world.epoch(product, 3, rowsTo(9), '3.0.0')
+  const masked = async () => (await endpointStates(pool, product.id)).find(({ variant }) => variant === 'masked')
+  for (const isWell of [true, false]) {
+    const text = `update endpoint_states set state = $2, next_retry_at = clock_timestamp()
+      where product_id = $1 and variant = 'masked'`
+    await pool.query(text, [product.id, isWell ? 'ok' : 'pending'])
+    const before = await masked()
+    const met: EndpointState[] = []
+    store.lies.write = async () => {
+      met.push((await masked()) as EndpointState)
+      throw new SluiceError('TRANSIENT', 'away', { code: 'store_unavailable' })
+    }
+    await sync(product, store)
+    const noted = [...met, await masked()].map((one) => [
+      one?.state,
+      Number(one?.nextRetryAt) > Number(before?.nextRetryAt),
+    ])
+    assert.deepEqual(
+      noted,
+      [
+        ['pending', true],
+        ['pending', true],
+      ],
+      `when it is ${before?.state}`,
+    )
+  }
+  delete store.lies.write
+  await sync(product, store)
+  assert.equal(await masked(), undefined)
 })
 
 test('a product that goes leaves nothing in either place', async () => {
@@ -218,14 +339,15 @@ for (const why of ['is of a version that is in the way', 'cannot be told from wh
   })
 }
 
-/** Version 2.0.0, with `name` as that class. */
-async function classed(product: Product, classification: string): Promise<void> {
+/** Version `number`.0.0, with `name` as that class. */
+async function classed(product: Product, classification: string, number = 2): Promise<void> {
   const columns = ORDERS[0].map((name) => ({
     ...{ name, description: '', ...COLUMNS[name] },
     ...(name === 'name' && { classification }),
   }))
   const normalised = { output: { columns, primaryKey: ['id'] }, inputs: [], serving: { endpoints: [LOOKUP] } }
-  const kept = { productId: product.id, version: '2.0.0', digest: '2.0.0', manifests: {}, normalised, deployedBy: ANN }
+  const [name, manifests] = [`${number}.0.0`, {}]
+  const kept = { productId: product.id, version: name, digest: name, manifests, normalised, deployedBy: ANN }
   await inTransaction(pool, (tx) => saveVersion(tx, kept))
 }
 
@@ -270,9 +392,6 @@ test('a twin that a version has first is there before the copy in clear is of th
 
 test('a store of the lake’s own tables keeps the one place that it finds them by', async () => {
   const { product, store } = await inTheWay()
-  const { plugin } = store.serving
-  const ofLake = { ...plugin, capabilities: { ...plugin.capabilities, commit: 'lake' } } as typeof plugin
-  const now = (await findProduct(pool, product.tenant, product.id)) as Product
-  await syncEndpoints(now, SIGNAL, world.deps({ ...store, serving: { ...store.serving, plugin: ofLake } }))
+  await sync(product, ofLake(store))
   assert.deepEqual(await standing(product, store), { said: saying('first', 2), stored: VARIANTS })
 })

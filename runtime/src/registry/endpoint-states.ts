@@ -86,28 +86,43 @@ export async function endpointSwitched(
   return changed > 0
 }
 
-/** Written down before the store is given anything in the other place: whatever becomes of the writer, it does not stay there. */
-export async function leftoverExpected(db: Queryable, { productId, endpoint, variant }: EndpointKey): Promise<void> {
-  const text = 'update endpoint_states set leftover = true where product_id = $1 and endpoint = $2 and variant = $3'
-  await change(db, 'recording what a store has', text, [productId, endpoint, variant])
+/**
+ * Written down before the store is given anything in the other place: whatever becomes of the writer, it does not stay there. False
+ * where that one is served by now, or the copy is gone.
+ */
+export async function leftoverExpected(db: Queryable, key: PlacedKey): Promise<boolean> {
+  const changed = await change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set leftover = true, next_retry_at = coalesce(next_retry_at, clock_timestamp())
+     where ${OF_PLACE}`,
+    placeOf(key),
+  )
+  return changed > 0
 }
 
 /** Something was found in the other place of a copy that is in order: it is dropped by whoever brings stores up to date. */
-export async function leftoverFound(db: Queryable, { productId, endpoint, variant, place }: SoundCopy): Promise<void> {
+export async function leftoverFound(db: Queryable, copy: SoundCopy): Promise<void> {
   await change(
     db,
     'recording what a store has',
     `update endpoint_states set leftover = true, next_retry_at = clock_timestamp()
-     where product_id = $1 and endpoint = $2 and variant = $3 and place = $4 and state = 'ok' and not leftover`,
-    [productId, endpoint, variant, place],
+     where ${OF_PLACE} and state = 'ok' and not leftover`,
+    placeOf(copy),
   )
 }
 
-/** Nothing is in the other place any more. */
-export async function leftoverDropped(db: Queryable, { productId, endpoint, variant }: EndpointKey): Promise<void> {
+/** Nothing is in the other place any more; changes nothing where that one is served by now. */
+export async function leftoverDropped(db: Queryable, key: PlacedKey): Promise<void> {
   const text = `update endpoint_states set leftover = false, next_retry_at = case when state = 'ok' then null else next_retry_at end
-     where product_id = $1 and endpoint = $2 and variant = $3`
-  await change(db, 'recording what a store has', text, [productId, endpoint, variant])
+     where ${OF_PLACE}`
+  await change(db, 'recording what a store has', text, placeOf(key))
+}
+
+const OF_PLACE = 'product_id = $1 and endpoint = $2 and variant = $3 and place = $4'
+
+function placeOf({ productId, endpoint, variant, place }: PlacedKey): readonly unknown[] {
+  return [productId, endpoint, variant, place]
 }
 
 /** The store could not be brought up to date; it keeps serving what it has. */
@@ -126,6 +141,21 @@ export async function endpointFailed(
        set state = 'failed', error = $4, attempts = s.attempts + 1, updated_at = now(),
          next_retry_at = clock_timestamp() + make_interval(secs => $5::float8 / 1000)`,
     [key.productId, key.endpoint, key.variant, json(error), retryAfterMs],
+  )
+}
+
+/**
+ * The product has the copy no more, and it is read until others have come. Written down before those are: whoever is killed
+ * right after them leaves a note of it. It comes due by a timetable of its own, not as long as theirs fail.
+ */
+export async function endpointOutlived(db: Queryable, key: EndpointKey, retryAfterMs: number): Promise<void> {
+  await change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set state = case when state = 'ok' then 'pending' else state end, attempts = attempts + 1,
+       next_retry_at = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
+     where product_id = $1 and endpoint = $2 and variant = $3`,
+    [key.productId, key.endpoint, key.variant, retryAfterMs],
   )
 }
 
@@ -390,8 +420,9 @@ export interface DueEndpoints {
 }
 
 /**
- * Products with endpoints whose time for another attempt has come, or for what they have left to be dropped, the longest waiting first. Those whose job waits or is
- * done already are left out, so that what fails again and again stands in nobody's way, and so are tenants on their way out.
+ * Products with endpoints whose time for another attempt has come, or for what they have left to be dropped, the longest
+ * waiting first. Those whose job waits or is done already are left out, so that what fails again and again stands in nobody's
+ * way, and so are tenants on their way out.
  */
 export function endpointsDue(db: Queryable, limit: number): Promise<DueEndpoints[]> {
   return many<DueEndpoints>(
