@@ -136,7 +136,7 @@ const WHOLE_FIELDS = new Set(
 const FIELD_NAMES: Readonly<Record<string, string>> = { microseconds: 'microsecond' }
 
 /** Numbers with the digits that PostgreSQL gives: `second` has a fraction. `date_part` tells the same as a double. */
-const datePart: Rewrite = (node, rewriting) => {
+const datePart: Rewrite = (node) => {
   const [field, moment] = childrenOf(node)
   const name = textOf(field)?.toLowerCase()
   if (name === undefined || moment === undefined) return node
@@ -144,9 +144,7 @@ const datePart: Rewrite = (node, rewriting) => {
   const isExtract = node.schema === 'main'
   const told = (own: string) => call('date_part', [text(own, node), moment], node)
   const part = ofField(name, told, moment, node)
-  if (part === null) return node
-  void rewriting
-  return isExtract ? part : cast(part, 'DOUBLE', node)
+  return part === null || isExtract ? (part ?? node) : cast(part, 'DOUBLE', node)
 }
 
 function ofField(name: string, told: (own: string) => TreeNode, moment: TreeNode, node: TreeNode): TreeNode | null {
