@@ -9,7 +9,7 @@ import type { Dataset } from '../dataset.ts'
 import { SIMPLE } from '../shapes.ts'
 import { rowsOfDays, takenOf, type Way, waysOf, wishOfWays } from '../ways.ts'
 
-const READS = { core: 250, full: 250, hard: 2500 } as const
+const READS = { core: 120, full: 120, hard: 500 } as const
 /** What is kept at each read shows in each of them; what is made once, or now and then, in one at most. */
 const STRETCHES = 3
 /** Far above what is left by chance, and far below a row, a plan or a statement that is kept at each read. */
