@@ -40,6 +40,19 @@ export function rowsOfDays({ random }: CheckContext, count: number): readonly Ro
   )
 }
 
+export interface Readable {
+  readonly dataset: Dataset
+  readonly ways: readonly Way[]
+}
+
+/** A dataset of so many rows, with every way to read it. */
+export async function readable(context: CheckContext, count: number): Promise<Readable> {
+  const dataset = await context.dataset(SIMPLE, wishOfWays(context))
+  const rows = rowsOfDays(context, count)
+  await dataset.full(rows)
+  return { dataset, ways: await waysOf(context, dataset, rows) }
+}
+
 /** The dataset holds the rows, which are `rowsOfDays`. */
 export async function waysOf(context: CheckContext, dataset: Dataset, rows: readonly Row[]): Promise<readonly Way[]> {
   const { jsonBatches } = context.capabilities

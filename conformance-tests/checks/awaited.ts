@@ -4,8 +4,7 @@ import { CALL_TIMEOUT_MS, callDeadline } from '../call-deadline.ts'
 import { type Check, expect, expectRefusal, vacuous } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
-import { SIMPLE } from '../shapes.ts'
-import { type Asking, rowsOfDays, takenOf, type Way, waysOf, wishOfWays } from '../ways.ts'
+import { type Asking, type Readable, readable, takenOf, type Way } from '../ways.ts'
 
 const ROWS = 40
 /** Of an answer that a store may well give in several batches. */
@@ -17,17 +16,11 @@ export const awaitedChecks: readonly Check[] = [
     name: 'a-read-whose-time-is-over-says-so',
     level: 'core',
     async run(context) {
-      const { dataset, ways } = await readable(context, ROWS)
-      for (const way of ways) {
-        for (const [page, asking] of await pagesToAsk(context, dataset, way)) {
-          for (const encoding of way.encodings) {
-            await expectEnded(context, dataset, way, 'deadline_exceeded', page, { ...asking, encoding, timeoutMs: 0 })
-          }
-        }
-      }
+      const small = await readable(context, ROWS)
+      await expectAllEnded(context, small, 'deadline_exceeded', { timeoutMs: 0 })
       // Each read has time of its own: what has passed before it counts for none.
       await context.clock.advance(2 * CALL_TIMEOUT_MS)
-      for (const way of ways) await pagesToAsk(context, dataset, way)
+      for (const way of small.ways) await pagesToAsk(context, small.dataset, way)
     },
   },
   {
@@ -35,15 +28,7 @@ export const awaitedChecks: readonly Check[] = [
     name: 'a-read-called-off-in-the-middle-ends',
     level: 'core',
     async run(context) {
-      const { dataset, ways } = await readable(context, ROWS)
-      for (const way of ways) {
-        for (const [page, asking] of await pagesToAsk(context, dataset, way)) {
-          for (const encoding of way.encodings) {
-            const signal = AbortSignal.abort()
-            await expectEnded(context, dataset, way, 'aborted', page, { ...asking, encoding, signal })
-          }
-        }
-      }
+      await expectAllEnded(context, await readable(context, ROWS), 'aborted', { signal: AbortSignal.abort() })
       const large = await readable(context, Math.min(MANY, context.capabilities.limits.maxReadRows))
       for (const way of large.ways) {
         await expectLeft(context, large.dataset, way, 'aborted')
@@ -53,13 +38,6 @@ export const awaitedChecks: readonly Check[] = [
     },
   },
 ]
-
-async function readable(context: CheckContext, count: number) {
-  const dataset = await context.dataset(SIMPLE, wishOfWays(context))
-  const rows = rowsOfDays(context, count)
-  await dataset.full(rows)
-  return { dataset, ways: await waysOf(context, dataset, rows) }
-}
 
 type Page = readonly [name: string, asking: Asking]
 
@@ -85,6 +63,22 @@ const TRIED = {
 type End = keyof typeof TRIED
 
 const WHY = 'nobody waits for it any more, and whoever began it is told which of the two it was'
+
+/** In every way to read, page and encoding. */
+async function expectAllEnded(
+  context: CheckContext,
+  { dataset, ways }: Readable,
+  end: End,
+  asked: Pick<Asking, 'signal' | 'timeoutMs'>,
+): Promise<void> {
+  for (const way of ways) {
+    for (const [page, asking] of await pagesToAsk(context, dataset, way)) {
+      for (const encoding of way.encodings) {
+        await expectEnded(context, dataset, way, end, page, { ...asking, encoding, ...asked })
+      }
+    }
+  }
+}
 
 async function expectEnded(
   { store }: CheckContext,

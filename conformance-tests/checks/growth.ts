@@ -6,8 +6,7 @@ import { runInNewContext } from 'node:vm'
 import { type Check, expect, vacuous } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
-import { SIMPLE } from '../shapes.ts'
-import { rowsOfDays, takenOf, type Way, waysOf, wishOfWays } from '../ways.ts'
+import { readable, takenOf, type Way } from '../ways.ts'
 
 const READS = { core: 120, full: 120, hard: 500 } as const
 /** What is kept at each read shows in each of them; what is made once, or now and then, in one at most. */
@@ -23,11 +22,9 @@ export const growthChecks: readonly Check[] = [
     name: 'reads-keep-neither-memory-nor-handles',
     level: 'full',
     async run(context) {
-      const dataset = await context.dataset(SIMPLE, wishOfWays(context))
-      const rows = rowsOfDays(context, 40)
-      await dataset.full(rows)
+      const { dataset, ways } = await readable(context, 40)
       const reads = READS[context.level]
-      for (const way of await waysOf(context, dataset, rows)) {
+      for (const way of ways) {
         const { bytes, handles } = await growthOf(context, dataset, way, reads)
         expect(bytes <= MOST_BYTES, () => kept(way, `${Math.round(bytes)} bytes at each read`, `${MOST_BYTES} bytes`))
         expect(handles <= reads / HANDLES_PER, () =>
