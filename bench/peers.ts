@@ -1,12 +1,16 @@
 /** The limits that reads are held against: the least that could answer the same question, in a process of its own. */
 import { createServer } from 'node:http'
+import { text as textOf } from 'node:stream/consumers'
 import Koa from 'koa'
 import { open } from 'lmdb'
 import pg from 'pg'
 
 const [kind, target] = process.argv.slice(2)
 
-async function answerer(): Promise<(asked: URLSearchParams) => Promise<string> | string> {
+/** What was asked by the address, and the body of the request. */
+type Answerer = (asked: URLSearchParams, body: string) => Promise<string> | string
+
+async function answerer(): Promise<Answerer> {
   if (kind === 'lmdb') {
     const database = open<string, string>({ path: target as string, compression: false })
     return (asked) => `{"data":[${database.get(`bench:bench:measured:${asked.get('id')}`)}]}`
@@ -21,6 +25,15 @@ async function answerer(): Promise<(asked: URLSearchParams) => Promise<string> |
       return `{"data":${(rows[0] as { rows: string }).rows}}`
     }
   }
+  if (kind === 'keys') {
+    const text = 'SELECT id::text AS id, row_to_json(m)::text AS row FROM measured m WHERE id = ANY($1::bigint[])'
+    return async (_asked, body) => {
+      const { keys } = JSON.parse(body) as { readonly keys: readonly number[] }
+      const { rows } = await client.query({ name: 'keys', text, values: [keys] })
+      const found = new Map((rows as { id: string; row: string }[]).map(({ id, row }) => [id, row]))
+      return `{"data":[{"rows":[${keys.map((key) => found.get(String(key)) ?? 'null').join()}]}]}`
+    }
+  }
   const text = 'SELECT row_to_json(m)::text AS row FROM measured m WHERE id = $1'
   return async (asked) => {
     const { rows } = await client.query({ name: 'point', text, values: [asked.get('id')] })
@@ -32,7 +45,8 @@ const answer = await answerer()
 const koa = new Koa()
 koa.use(async (context) => {
   context.type = 'application/json'
-  context.body = await answer(new URL(context.url, 'http://localhost').searchParams)
+  const body = context.method === 'POST' ? await textOf(context.req) : ''
+  context.body = await answer(new URL(context.url, 'http://localhost').searchParams, body)
 })
 const server = createServer(koa.callback()).listen(0, '127.0.0.1', () => {
   console.log((server.address() as { port: number }).port)

@@ -1,6 +1,7 @@
 /**
  * Reads over HTTP against the least that could answer them: bare Koa over the same driver, without token, policy and
- * tenant. `npm run bench:reads -- --rows 108000 --requests 10000 --rounds 5 [--only lookup] [--cpu-prof FOLDER]`.
+ * tenant. `npm run bench:reads -- --rows 108000 --requests 10000 --rounds 5 [--only lookup | keys | realtime |
+ * timeseries] [--cpu-prof FOLDER]`.
  *
  * The machine may be busy, so what counts is processor time for each request, of the process that answers and of its
  * database: rounds are taken in turns, and of each side the least counts. Requests a second are told beside it.
@@ -27,6 +28,8 @@ interface Side {
   readonly pid: number
   /** Of the server behind it; null: it is among what the first has started, or there is none. */
   readonly databasePid: number | null
+  /** Asked by POST with keys drawn at random; default: by GET. */
+  body?(keys: readonly number[]): unknown
 }
 
 interface Round {
@@ -36,18 +39,30 @@ interface Round {
   readonly databaseUs: number
 }
 
+/** In a request for many. */
+const KEYS = 100
+
+const randomId = (rows: number) => 1 + Math.floor(Math.random() * rows)
+
 /** An address with random values in place of `ID`, `FROM` and `TO`. */
 function addressed(path: string, rows: number): string {
   const days = Math.round((SERIES_ROWS * DAYS) / rows)
   const from = Math.floor(Math.random() * (DAYS - days))
   const day = (at: number) => new Date(at * DAY_MS).toISOString().slice(0, 10)
   return path
-    .replace('ID', String(1 + Math.floor(Math.random() * rows)))
+    .replace('ID', String(randomId(rows)))
     .replace('FROM', day(from))
     .replace('TO', day(from + days))
 }
 
-async function load({ url, token, pid, databasePid }: Side, rows: number, requests: number): Promise<Round> {
+function asked(path: string, { body }: Side, rows: number) {
+  if (body === undefined) return { path: addressed(path, rows) }
+  const keys = Array.from({ length: KEYS }, () => randomId(rows))
+  return { method: 'POST', path, body: JSON.stringify(body(keys)) }
+}
+
+async function load(side: Side, rows: number, requests: number): Promise<Round> {
+  const { url, token, pid, databasePid } = side
   const { pathname, search } = new URL(url)
   const path = pathname + decodeURIComponent(search)
   const used = async () => {
@@ -62,8 +77,11 @@ async function load({ url, token, pid, databasePid }: Side, rows: number, reques
     connections: CONNECTIONS,
     amount: requests,
     timeout: 60,
-    requests: [{ setupRequest: (request) => ({ ...request, path: addressed(path, rows) }), path }],
-    ...(token === null ? {} : { headers: { authorization: `Bearer ${token}` } }),
+    requests: [{ setupRequest: (request) => ({ ...request, ...asked(path, side, rows) }), path }],
+    headers: {
+      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      ...(side.body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
   })
   const after = await used()
   if (result.non2xx > 0 || result.errors > 0)
@@ -165,6 +183,28 @@ export async function measureLookup(bench: Bench, many: HowMany): Promise<void> 
   )
 }
 
+/** Of the product `measured`, which has to be there. Keys are asked in one request, and one after the other. */
+export async function measureKeys(bench: Bench, many: HowMany): Promise<void> {
+  const fewer = { ...many, requests: Math.ceil(many.requests / 10) }
+  const item = { product: 'bench.measured', store: 'lookup' }
+  const together: Side = {
+    ...ours(bench, ''),
+    url: `${bench.url}/api/v1/read`,
+    body: (keys) => ({ items: [{ ...item, keys }] }),
+  }
+  await against(postgresPeer(bench, 'keys'), (peer) =>
+    compare(
+      `${KEYS} keys / bare Koa + one = ANY`,
+      0.8,
+      together,
+      { ...peer, url: `${peer.url}/`, body: (keys) => ({ keys }) },
+      fewer,
+    ),
+  )
+  const single = ours(bench, 'measured/latest?filter=id:ID')
+  await compare(`${KEYS} keys in a request / a request of one key`, 20 / KEYS, together, single, fewer)
+}
+
 /** Of the product `keyed`, which has to be there. */
 export async function measureRealtime(bench: Bench, path: string, many: HowMany): Promise<void> {
   await against({ kind: 'lmdb', target: path, databasePid: null }, (peer) =>
@@ -230,6 +270,7 @@ async function main(): Promise<void> {
     await sync(bench)
     console.log(`${''.padEnd(52)} ${'ours'.padStart(14)} ${'limit'.padStart(14)}`)
     if (only === undefined || only === 'lookup') await measureLookup(bench, many)
+    if (only === undefined || only === 'keys') await measureKeys(bench, many)
     if (only === undefined || only === 'realtime') {
       await register(bench, 'keyed')
       await deploy(bench, '1.0.0', KEYED, 'keyed')
