@@ -89,7 +89,10 @@ describe('answers of queries', () => {
     assert.match(csv.body, /^"?id"?,"?day"?,"?amount"?,"?big"?,"?email"?\r?\n1,2026-03-02,1\.25,9007199254740994,/)
     const parquet = await queried('application/vnd.apache.parquet')
     assert.ok(parquet.body.startsWith('PAR1') && parquet.body.endsWith('PAR1'))
-    for (const { body } of [csv, parquet]) assert.ok(!body.includes('@e.test'))
+    for (const { body, headers } of [csv, parquet]) {
+      assert.ok(!body.includes('@e.test'))
+      assert.equal(headers.get('masked-columns'), '["email"]')
+    }
     assert.equal((await queried('image/png')).status, 406)
   })
 
@@ -330,6 +333,13 @@ describe('every answer', () => {
     assert.equal(events.find(({ subject }) => subject === created.body.id)?.traceparent, traceparent)
     const untraced = events.filter((event) => !Object.hasOwn(event, 'traceparent'))
     assert.ok(untraced.some(({ type }) => type === 'sluice.deployment.succeeded'))
+  })
+
+  it('to who goes on from an event that there cannot be is no stream of all of them', async () => {
+    for (const id of ['x', '-1', '1.5', '1e3', '0x10', '99999999999999999999']) {
+      const { status, body } = await developer.get('/api/v1/events', { 'last-event-id': id })
+      assert.deepEqual([status, body.code], [400, 'cursor_invalid'], id)
+    }
   })
 
   it('refuses what is no request of ours', async () => {

@@ -208,7 +208,10 @@ describe('rows of a release that did not note their masks', () => {
          where p.id = m.product_id and p.name = 'staying'`,
       ),
     )
-    await until('what was kept of it is forgotten', async () => (await told('staying'))['lookup'] === 409)
+    // Nobody is told of what is written past the runtime, and doors that name the product otherwise keep it for seconds of their own.
+    await until('what was kept of it is forgotten', async () =>
+      Object.values(await told('staying')).every((status) => status === 409),
+    )
     assert.deepEqual(await told('staying'), everywhere(409))
     const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
     assert.equal((await developer.untilEnded(id)).state, 'succeeded')

@@ -438,12 +438,40 @@ describe('stores that were changed behind the back of the runtime', () => {
       })
     }
 
+    /** What a follower of the changes is told from a place on, until an event of that kind, or the end of a second epoch. */
+    async function followed(
+      place: string | null,
+      last: string,
+    ): Promise<{ readonly kinds: string[]; readonly id: string }> {
+      const ended = new AbortController()
+      const headers = { accept: 'text/event-stream', ...(place === null ? {} : { 'last-event-id': place }) }
+      const { body } = await developer.begin('/api/v1/products/people/changes', headers, ended.signal)
+      let text = ''
+      try {
+        for await (const chunk of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+          text += chunk
+          const whole = text.slice(0, text.lastIndexOf('\n\n') + 1)
+          const [kinds, ids] = ['event', 'id'].map((field) =>
+            [...whole.matchAll(new RegExp(`^${field}: (.+)$`, 'gm'))].map(([, value]) => value as string),
+          ) as [string[], string[]]
+          const isEnd = kinds.at(-1) === last || kinds.filter((kind) => kind === 'epoch').length > 1
+          if (isEnd) return { kinds, id: ids.at(-1) ?? '' }
+        }
+      } finally {
+        ended.abort()
+      }
+      return assert.fail(text)
+    }
+
+    let lostPlace = ''
+
     async function outdated(right: string): Promise<number> {
       const before = await epochOf()
       await dump()
       await source.query('UPDATE people SET at = at')
       await sync()
       assert.equal(await epochOf(), before + 1)
+      lostPlace = (await followed(null, 'epoch')).id
       await restore()
       if (right === 'lake') {
         const run = await developer.untilEnded((await ok(developer.post('/api/v1/products/people/materialize'))).id)
@@ -476,9 +504,11 @@ describe('stores that were changed behind the back of the runtime', () => {
     it('goes on by itself where that is right', async () => {
       const before = await outdated('registry')
       await settle('registry')
-      assert.equal(await epochOf(), before + 1)
+      assert.equal(await epochOf(), before + 2, 'the number of the epoch that the lake had is not given again')
       await sync()
-      assert.equal(await epochOf(), before + 2)
+      assert.equal(await epochOf(), before + 3)
+      const { kinds } = await followed(lostPlace, 'reset')
+      assert.deepEqual(kinds, ['epoch', 'reset'], 'who has rows of that epoch begins anew')
     })
   })
 })

@@ -933,12 +933,20 @@ describe('a job', () => {
     ])
   })
 
-  it('says that there are more values than parameters', async () => {
-    const output = { kind: 'rows', sql: 'SELECT ?', parameters: [1n, 2n] } as const
-    await assert.rejects(engine.run({ trust: 'tenant', limits: LIMITS, output }, AbortSignal.timeout(600_000)), {
-      code: 'sql_invalid_input',
-      kind: 'INVALID_DATA',
-    })
+  it('says how many parameters there are where there are other numbers of values', async () => {
+    for (const [sql, values, message] of [
+      ['SELECT ?', [1n, 2n], 'the statement has 1 parameter, and 2 values were sent'],
+      ['SELECT $1::INTEGER', [], 'the statement has 1 parameter, and 0 values were sent'],
+      ['SELECT ?, ?', [1n], 'the statement has 2 parameters, and 1 value was sent'],
+      ['SELECT 1', [1n], 'the statement has 0 parameters, and 1 value was sent'],
+    ] as const) {
+      const output = { kind: 'rows', sql, parameters: values } as const
+      await assert.rejects(engine.run({ trust: 'tenant', limits: LIMITS, output }, AbortSignal.timeout(600_000)), {
+        code: 'sql_invalid_input',
+        kind: 'INVALID_DATA',
+        message,
+      })
+    }
   })
 
   it('is its own fault, however deeply it is nested, and whatever cannot be kept in the form that it asks for', async () => {

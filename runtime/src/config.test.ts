@@ -121,12 +121,20 @@ test('a file that cannot be read is told with the reason, and with the place whe
         'line 3, column 1: the line is indented with a tab \\(Indent.*',
       ],
       ['metrics_token: hidden\nport: 1\nport: 2\n', 'line 3, column 1: the key is there twice'],
+      ['metrics_token: &a hidden\npublic_url: *a\n', 'aliases \\(\\*name\\) are not taken here'],
       ['metrics_token: hidden\nplugins: @sluice/x\n', 'line 2, column 10: a value begins with a sign .*quote values.*'],
     ] as const) {
       await writeFile(file, text)
       assert.match(said(), new RegExp(`sluice\\.yaml cannot be read as YAML: ${reason}$`))
       assert.doesNotMatch(said(), /hidden/)
     }
+    for (const encoding of ['latin1', 'utf16le'] as const) {
+      await writeFile(file, 'metrics_token: schön', encoding)
+      assert.match(said(), /sluice\.yaml is not UTF-8 text \(save it in the encoding UTF-8\)$/)
+    }
+    await writeFile(file, '\ufeffport: 9000\r\nlimits:\r\n  workers: 4\r\n')
+    const { port, limits } = loadConfig({ file, environment: {}, flags: {} })
+    assert.deepEqual([port, limits.workers], [9000, 4])
     assert.match(problemOf({ file: folder, environment: {}, flags: {} }), /is a folder$/)
     const reference = { environment: { SLUICE_AUTH__AUDIENCE: `\${file:${folder}}` }, flags: {} }
     assert.match(problemOf(reference), /of a reference is a folder$/)

@@ -3,6 +3,7 @@
  * (`SLUICE_PORT`, `SLUICE_AUTH__AUDIENCE`: a double underscore goes one level down), and that by flags
  * (`--port`, `--auth.audience`). Unknown keys are refused with a suggestion.
  */
+import { isUtf8 } from 'node:buffer'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
@@ -124,6 +125,8 @@ const WHY_UNREAD: Readonly<Record<string, string>> = {
 
 /** Where the parser stopped, and why. Not in its own words: they repeat the line, which may hold a secret. */
 function faultOf(cause: unknown): string {
+  // The parser's way to say that there is an alias, which could unfold to more than there is room for.
+  if (cause instanceof ReferenceError) return ': aliases (*name) are not taken here'
   if (!(cause instanceof YAMLParseError)) return ''
   const [start] = cause.linePos ?? []
   const { message, hint } = syntaxFault(cause)
@@ -132,16 +135,20 @@ function faultOf(cause: unknown): string {
 }
 
 function readConfigFile(file: string): Record<string, unknown> {
-  let text: string
+  let bytes: Buffer
   try {
-    text = readFileSync(file, 'utf8')
+    bytes = readFileSync(file)
   } catch (cause) {
     const reason = WHY_UNREAD[(cause as NodeJS.ErrnoException).code ?? ''] ?? 'cannot be read'
     throw invalidConfig([`${file} ${reason}`], cause)
   }
+  // Marks in place of letters would be believed: a password, an address.
+  if (!isUtf8(bytes) || bytes.includes(0)) {
+    throw invalidConfig([`${file} is not UTF-8 text (save it in the encoding UTF-8)`])
+  }
   let parsed: unknown
   try {
-    parsed = parse(text, { schema: 'core', maxAliasCount: 0, uniqueKeys: true })
+    parsed = parse(bytes.toString('utf8'), { schema: 'core', maxAliasCount: 0, uniqueKeys: true })
   } catch (cause) {
     throw invalidConfig([`${file} cannot be read as YAML${faultOf(cause)}`], cause)
   }

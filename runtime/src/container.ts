@@ -6,8 +6,7 @@ import 'reflect-metadata'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Lake, namingBrokenFiles, type ObjectStore, ReachableFiles } from '@sluice/iceberg'
-import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
-import type pg from 'pg'
+import type { ConnectorHost, Logger } from '@sluice/sdk'
 import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { openLogins } from './assembly/catalog.ts'
@@ -15,13 +14,15 @@ import { openComputes } from './assembly/compute.ts'
 import type { Confinement } from './assembly/confinement.ts'
 import { openDashboards } from './assembly/dashboard-server.ts'
 import { openBus, openChanges } from './assembly/event-bus.ts'
+import { afterMove, checkLakeIsKnown, tellAbsent } from './assembly/lake-place.ts'
 import type { Lifecycle } from './assembly/lifecycle.ts'
 import { materializeDeps, openChangeSpools } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
 import { lentAccessOf, type OpenedDestinations, openDestinations } from './assembly/object-stores.ts'
+import type { Platform } from './assembly/platform.ts'
 import { createConnectorHost, defaultSettings, lakeEngineOver, servicesOf, tellProof } from './assembly/plugin-host.ts'
 import { codeFolderOf, cpuLedger, openEngine, openSources, openThreads } from './assembly/processes.ts'
-import { type Databases, openDatabases, openObjectStore } from './assembly/storage.ts'
+import { type Databases, openDatabases, openObjectStore, tellSessions } from './assembly/storage.ts'
 import { TOKENS } from './assembly/tokens.ts'
 import { Sandbox } from './catalog/sandbox.ts'
 import type { Config } from './config.ts'
@@ -41,7 +42,6 @@ import type { ChangeSpools } from './materializer/change-spools.ts'
 import { noteFormerMasks, noteMasksOf } from './materializer/former-masks.ts'
 import { cpuMetrics, slotMetrics } from './metrics/engine.ts'
 import { ExportDestinations } from './operations/exports/export-destinations.ts'
-import type { Platform } from './operations/platform.ts'
 import { ServedProducts } from './operations/served/served-products.ts'
 import { createHost } from './plugins/host.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
@@ -49,12 +49,10 @@ import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import { proofRules } from './plugins/proof-rules.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { CpuAccounts } from './registry/cpu-accounts.ts'
-import { loseCopies } from './registry/endpoint-states.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { EPOCHS_CHANNEL } from './registry/materializations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
 import { checkMasterKeys, neededMasterKeys } from './registry/tenant-keys.ts'
-import { hasHadTenants } from './registry/tenants.ts'
 
 /** Less than requests have: they end by saying that the registry does not answer. */
 const REGISTRY_STATEMENT_MS = 15_000
@@ -83,6 +81,10 @@ export async function assemble(
     () => openDatabases(config, logger),
     async ({ embedded }) => embedded?.stop(),
   )
+  // The embedded one is asked itself.
+  if (databases.embedded === null) {
+    await lifecycle.during('the sessions of the registry', () => tellSessions(databases.registry, logger))
+  }
   const pool = await lifecycle.start(
     'the registry',
     () =>
@@ -265,36 +267,6 @@ export async function assemble(
 function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {
   const migrations = newer.map(({ list, id }) => `${list}/${id}`)
   logger.warn('a newer release has been on this registry; this one leaves alone what that added', { migrations })
-}
-
-/** A lake beside a registry that has never had a tenant has lost its own: a folder that was not put back, another database. */
-async function checkLakeIsKnown(pool: pg.Pool, store: ObjectStore): Promise<void> {
-  if (await hasHadTenants(pool)) return
-  for await (const _ of store.list('')) {
-    throw new SluiceError('CONFIG', 'the data folder holds a lake, and the registry has never had a tenant', {
-      code: 'registry_lost',
-      remedy:
-        'Put back the registry that belongs to this lake (postgres in the data folder, or database.registry_url), or start on another data folder.',
-    })
-  }
-}
-
-/** What was registered with stores that read the lake's own files names them by where they lay. */
-async function afterMove(pool: pg.Pool, plugins: PluginSet, logger: Logger): Promise<void> {
-  const types = plugins.servingTypes().filter(({ plugin }) => plugin.capabilities.commit === 'lake')
-  const copies = await loseCopies(
-    pool,
-    types.map(({ type }) => type),
-  )
-  logger.warn('the data folder lies elsewhere than before; what names its files is made anew', { copies })
-}
-
-/** Nothing of it is lost: copies that other runtimes have of that lake are theirs. */
-function tellAbsent(logger: Logger): void {
-  logger.warn('the data folder has no lake, and the registry knows tables of one in another folder', {
-    remedy:
-      'Start it on the data folder that has the lake. Several runtimes on one registry share an object store: name it under object_store.',
-  })
 }
 
 /** By kind and type, as plugins are found: `serving:lookup`, `connector:postgresql`. */

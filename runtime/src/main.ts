@@ -7,17 +7,19 @@ import { kernelWalls } from '@sluice/engine'
 import type { Logger } from '@sluice/sdk'
 import { admissionOf } from './assembly/admission.ts'
 import { createApi } from './assembly/api.ts'
+import { checkConfig } from './assembly/checked-config.ts'
 import { watchedEngines } from './assembly/compute.ts'
 import { checkTenants, confined, confinementOf, confinementText } from './assembly/confinement.ts'
 import { Lifecycle } from './assembly/lifecycle.ts'
 import { createLogger } from './assembly/logger.ts'
 import { ownLimits } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
+import type { Platform } from './assembly/platform.ts'
 import { policyEndpoint } from './assembly/policy-endpoint.ts'
 import { probesOf } from './assembly/probes.ts'
 import { createWorker, storeComparisons, storeRetries } from './assembly/run-worker.ts'
 import { TOKENS } from './assembly/tokens.ts'
-import { embeddedIssuer, trustedIssuer } from './assembly/trusted-issuers.ts'
+import { embeddedIssuer, ownUrl, trustedIssuer } from './assembly/trusted-issuers.ts'
 import { tokenEndOf } from './auth/engine-user.ts'
 import { issuerOfDashboards, type TrustedIssuer } from './auth/issuers.ts'
 import { ADDRESS_FILE } from './command/client.ts'
@@ -49,7 +51,6 @@ import { StatementWatch } from './operations/catalog/statement-watch.ts'
 import { previewJobs } from './operations/deploy/previews.ts'
 import { exportJobs } from './operations/exports/export-job.ts'
 import { openLineage } from './operations/lineage/open-lineage/deliver.ts'
-import type { Platform } from './operations/platform.ts'
 import { wantedDashboards } from './operations/products/dashboards.ts'
 import { tellNotices } from './operations/products/product-notices.ts'
 import { ConnectionFollower } from './operations/runs/connection-follower.ts'
@@ -131,6 +132,7 @@ export async function startRuntime(
   if (lack !== null) logger.warn(lack)
   try {
     for (const folder of [config.data_dir, config.secrets_dir]) await makeFolder(folder)
+    await checkConfig(config)
     await lifecycle.start(
       'the lock',
       () => lockFolder(config.data_dir),
@@ -139,7 +141,7 @@ export async function startRuntime(
     // Before anything is made or taken up for a server that could not listen.
     await checkAddress(config.host, config.port)
     const port = config.port === 0 ? await freePort(config.host) : config.port
-    const url = config.public_url ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
+    const url = ownUrl(config, port)
     const embedded = await embeddedIssuer(config, url)
     const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
     const assembled = await assemble(config, logger, lifecycle, issuers, confinement)
@@ -228,7 +230,7 @@ export async function startRuntime(
       () => jobs.stop(),
     )
     const computes = assembled.container.resolve(TOKENS.computes)
-    const policy = await policyEndpoint(config, issuers, computes, container.resolve(TOKENS.services))
+    const policy = await policyEndpoint(config, issuers, computes.all, container.resolve(TOKENS.services))
     const engines = watchedEngines(computes)
     if (engines.length > 0) {
       const issuer = policy?.issuer

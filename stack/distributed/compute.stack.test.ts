@@ -12,7 +12,7 @@ import { type RegistryLake, startRegistryLake } from '../../runtime/src/lake/tes
 import type { ManifestSet } from '../../runtime/src/manifest/manifest-set.ts'
 import { distributedRows } from '../../runtime/src/materializer/distributed-rows.ts'
 import { type LakeState, stateOfScan, stateTable } from '../../runtime/src/materializer/lake-state.ts'
-import { type StagedRows, stagedTable } from '../../runtime/src/materializer/transform.ts'
+import { type StagedRows, stagedTable } from '../../runtime/src/materializer/staged-rows.ts'
 import { until, withLimits } from '../../test/until.ts'
 import { Random } from '../readers/random.ts'
 import { quoted, writingSelect } from '../readers/sql.ts'

@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { type Client, manifests } from '../../acceptance/client.ts'
-import { onboardPeople, openWorld, type World } from '../../acceptance/world.ts'
+import { onboardPeople, openWorld, syncNow, type World } from '../../acceptance/world.ts'
 import { freePort } from '../../runtime/src/database/free-port.ts'
 
 const run = promisify(execFile)
@@ -69,8 +69,7 @@ before(async () => {
   ).join('')
   await onboardPeople(world, owner, manifests('public.sessions', { columns, endpoints: '  - type: analytics\n' }))
   token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vera'])
-  ours = new pg.Client({ host: '127.0.0.1', port, user: 'vera', database: tenant, password: token })
-  ours.on('error', () => undefined)
+  ours = clientOf()
   await ours.connect()
   theirs = world.source
 })
@@ -81,6 +80,12 @@ after(async () => {
   await world?.close()
   await rm(folder, { recursive: true, force: true })
 })
+
+function clientOf(): pg.Client {
+  const client = new pg.Client({ host: '127.0.0.1', port, user: 'vera', database: tenant, password: token })
+  client.on('error', () => undefined)
+  return client
+}
 
 /** Every type as the text that came. */
 const types = { getTypeParser: () => (value: unknown) => value } as unknown as pg.CustomTypesConfig
@@ -183,6 +188,93 @@ describe('a session tells and does what that of a PostgreSQL does', () => {
       'RESET lock_timeout',
     ]))
 
+  it('with levels of isolation, which are set before the first statement that reads', () =>
+    same([
+      'SHOW transaction_isolation',
+      'BEGIN ISOLATION LEVEL REPEATABLE READ',
+      'SHOW TRANSACTION ISOLATION LEVEL',
+      'SELECT count(*) FROM crm.people',
+      'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ',
+      'SHOW transaction_isolation',
+      'SET TRANSACTION ISOLATION LEVEL SERIALIZABLE',
+      'ROLLBACK',
+      'SHOW transaction_isolation',
+      'START TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE',
+      'SAVEPOINT a',
+      'SELECT count(*) FROM crm.people',
+      'SELECT * FROM crm.nothing',
+      'ROLLBACK TO a',
+      'SELECT max(id) FROM crm.people',
+      'SHOW transaction_isolation',
+      'COMMIT',
+      'BEGIN',
+      "SET transaction_isolation TO 'repeatable read'",
+      `DECLARE a CURSOR FOR ${PEOPLE}`,
+      'FETCH 2 FROM a',
+      'SELECT count(*) FROM crm.people',
+      'FETCH 2 FROM a',
+      'COMMIT',
+      'BEGIN',
+      'SAVEPOINT a',
+      'SET TRANSACTION ISOLATION LEVEL SERIALIZABLE',
+      'ROLLBACK',
+      'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE',
+      'SHOW default_transaction_isolation',
+      'SHOW transaction_isolation',
+      'BEGIN',
+      "SET default_transaction_isolation TO 'read committed'",
+      'SHOW transaction_isolation',
+      'SELECT count(*) FROM crm.people',
+      'COMMIT',
+      'SHOW transaction_isolation',
+      "SET default_transaction_isolation = 'chaos'",
+      'BEGIN ISOLATION LEVEL CHAOS',
+      'BEGIN READ WRITE',
+      'SELECT count(*) FROM crm.people',
+      'COMMIT',
+      'RESET default_transaction_isolation',
+    ]))
+
+  it('with arrays that are written in braces', () =>
+    same([
+      "SELECT id FROM crm.people WHERE id = ANY('{1,2,NULL}'::int4[]) ORDER BY id",
+      'SELECT id FROM crm.people WHERE city = ANY (E\'{"city 3","it\'\'s, \\\\"4"}\'::text[])',
+      "SELECT id FROM crm.people WHERE amount = ANY (CAST('{-1.5,-3.0004}' AS numeric[]))",
+      "SELECT id FROM crm.people WHERE mark = ANY ( ' {c4ca4238-a0b9-2382-0dcc-509a6f75849b} '::uuid [] ) AND ok = ANY('{t,f}'::boolean[])",
+      "SELECT id FROM crm.people WHERE day = ANY('{2024-03-01}'::date[]) AND bytes <> ALL ('{\"\\\\x00\"}'::bytea[])",
+      "SELECT id FROM crm.people WHERE big <> ALL('{}'::bigint[]) ORDER BY id LIMIT 1",
+      "SELECT id FROM crm.people WHERE id = ANY('{1,x}'::int[])",
+      "SELECT '{1,2}'::text AS text FROM crm.people WHERE id = 1",
+      ...['\\143\\x69ty\\u0020\\U00000033', '\\UFFFFFFFF', '\\ud800', '\\u12', '\\000', '\\xff'].map(
+        (text) => `SELECT id FROM crm.people WHERE city = ANY(E'{${text}}'::text[])`,
+      ),
+    ]))
+
+  it('with parameters beside such arrays, of the types that are asked of them', async () => {
+    const text = "SELECT id FROM crm.people WHERE id = ANY('{1,2,12}'::int4[]) AND id > $1 AND day > $2 AND amount < $3"
+    const [mine, other] = await Promise.all([ours, theirs].map((client) => parameterTypes(client, text)))
+    assert.deepEqual(mine, [23, 1082, 1700])
+    assert.deepEqual(mine, other)
+    const { rows } = await ours.query(text, ['3', '2024-02-01', '0'])
+    assert.deepEqual(rows, [{ id: 12 }])
+  })
+
+  it('with the time that a client may say nothing', async () => {
+    for (const [statements, code] of [
+      [['SET idle_session_timeout = 300'], '57P05'],
+      [['SET idle_in_transaction_session_timeout = 300', 'BEGIN'], '25P03'],
+      [['SET idle_in_transaction_session_timeout = 300', 'BEGIN', 'SELECT * FROM crm.nothing'], '25P03'],
+    ] as const) {
+      const ends = [clientOf(), new pg.Client(world.deployment.source)].map(async (client) => {
+        const ended = new Promise<pg.DatabaseError>((resolve) => client.on('error', resolve as (error: Error) => void))
+        await client.connect()
+        for (const sql of statements) await client.query(sql).catch(() => undefined)
+        return (await ended).code
+      })
+      assert.deepEqual(await Promise.all(ends), [code, code])
+    }
+  })
+
   it('with its own database, by each of its names', async () => {
     const { rows } = await ours.query({
       text: 'SELECT current_catalog, current_database(), (SELECT catalog_name FROM information_schema.schemata LIMIT 1)',
@@ -196,6 +288,123 @@ describe('a session tells and does what that of a PostgreSQL does', () => {
   it('but for more parameters than it takes', async () => {
     await assert.rejects(ours.query({ text: 'SELECT $40000', name: 'many' }), { code: '54000' })
     assert.equal((await ours.query('SELECT 1 AS one')).rows.length, 1)
+  })
+})
+
+describe('a transaction of REPEATABLE READ', () => {
+  it('reads in each statement what was there at its first, of each table, and READ COMMITTED what is there', async () => {
+    const counted = async (client: pg.Client) =>
+      (await client.query('SELECT count(*)::int AS count, max(city) AS most FROM crm.people')).rows[0]
+    const [committed, first, late] = [clientOf(), clientOf(), clientOf()]
+    try {
+      for (const client of [committed, first, late]) await client.connect()
+      await committed.query('BEGIN')
+      for (const client of [first, late]) await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
+      const before = await counted(committed)
+      assert.deepEqual(await counted(first), before)
+      // Its first statement reads no product, and its snapshot is of then all the same.
+      await late.query('SELECT x FROM crm.nothing').catch(() => undefined)
+      await late.query('ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; SAVEPOINT a')
+      await late.query('SELECT id FROM crm.people WHERE id = 1')
+      // In both, which later tests compare.
+      for (const table of ['sessions', 'crm.people'])
+        await world.source.query(`INSERT INTO ${table} (id, city) VALUES (9001, 'zzz')`)
+      await syncNow(owner)
+      const after = { count: before.count + 1, most: 'zzz' }
+      assert.deepEqual(await counted(committed), after)
+      assert.deepEqual(await counted(first), before)
+      await late.query('ROLLBACK TO a')
+      assert.deepEqual(await counted(late), before)
+      for (const client of [committed, first, late]) await client.query('COMMIT')
+      for (const client of [committed, first, late]) assert.deepEqual(await counted(client), after)
+    } finally {
+      for (const client of [committed, first, late]) await client.end()
+    }
+  })
+})
+
+/** As they are told before anything is bound. */
+function parameterTypes(client: pg.Client, text: string): Promise<readonly number[]> {
+  return new Promise((resolve, reject) => {
+    let told: readonly number[] = []
+    client.query({
+      submit(connection: pg.Connection) {
+        connection.once('parameterDescription', ({ dataTypeIDs }: { dataTypeIDs: number[] }) => {
+          told = dataTypeIDs
+        })
+        connection.parse({ name: '', text, types: [] }, true)
+        connection.describe({ type: 'S', name: '' }, true)
+        connection.sync()
+      },
+      handleRowDescription() {},
+      handleReadyForQuery: () => resolve(told),
+      handleError: reject,
+    } as unknown as pg.Submittable)
+  })
+}
+
+/** Two statements before one Sync, the other of which is sent when `between` is done; the first column of each row. */
+function piped(client: pg.Client, sql: string, between: () => Promise<unknown>): Promise<readonly string[]> {
+  return new Promise((resolve, reject) => {
+    const rows: string[] = []
+    let done = 0
+    const send = (connection: pg.Connection) => {
+      connection.parse({ name: '', text: sql, types: [] }, true)
+      connection.bind({ portal: '', statement: '', values: [] }, true)
+      connection.execute({ portal: '', rows: '' } as never, true)
+    }
+    let wire: pg.Connection
+    client.query({
+      submit(connection: pg.Connection) {
+        wire = connection
+        send(wire)
+        wire.flush()
+      },
+      handleDataRow: ({ fields }: { fields: string[] }) => rows.push(String(fields[0])),
+      handleCommandComplete() {
+        done += 1
+        if (done > 1) return
+        between().then(() => {
+          send(wire)
+          wire.sync()
+        }, reject)
+      },
+      handleReadyForQuery: () => resolve(rows),
+      handleError: (error: Error) => {
+        reject(error)
+        wire.sync()
+      },
+      handleRowDescription() {},
+      handleEmptyQuery() {},
+    } as unknown as pg.Submittable)
+  })
+}
+
+describe('statements before one Sync', () => {
+  it('are one transaction, of the level that the session has for those to come', async () => {
+    const sql = 'SELECT count(*) FROM crm.people'
+    for (const [level, isOne] of [
+      ['repeatable read', true],
+      ['read committed', false],
+    ] as const) {
+      const insert = (table: string) =>
+        world.source.query(`INSERT INTO ${table} (id, city) VALUES (${isOne ? 9101 : 9102}, 'piped')`)
+      const pairs: [pg.Client, () => Promise<unknown>][] = [
+        [clientOf(), () => insert('sessions').then(() => syncNow(owner))],
+        [new pg.Client(world.deployment.source), () => insert('crm.people')],
+      ]
+      for (const [client, between] of pairs) {
+        await client.connect()
+        try {
+          await client.query(`SET default_transaction_isolation = '${level}'`)
+          const [first, second] = await piped(client, sql, between)
+          assert.equal(Number(second) - Number(first), isOne ? 0 : 1)
+          assert.equal(Number((await client.query(sql)).rows[0].count), Number(first) + 1)
+        } finally {
+          await client.end()
+        }
+      }
+    }
   })
 })
 

@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
 import type { EmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import { startCopiedServer } from '../../runtime/src/database/testing.ts'
-import type { Platform } from '../../runtime/src/operations/platform.ts'
+import type { QueriesDeps } from '../../runtime/src/operations/queries/deps.ts'
 import type { Described } from '../../runtime/src/operations/queries/information-schema.ts'
 import { AskedTypes } from '../../runtime/src/wire/catalogue/asked-types.ts'
 import { CatalogueServer } from '../../runtime/src/wire/catalogue/catalogue-server.ts'
@@ -90,7 +90,7 @@ before(async () => {
   tokens.set('vera', person('acme')).set('otto', person('other'))
   wire = await openWire({
     serverVersion: '18.4',
-    plans: { platform: {} as Platform, catalogue, types: new AskedTypes(catalogue) },
+    plans: { platform: {} as QueriesDeps, catalogue, types: new AskedTypes(catalogue) },
   })
   const other = clientOf(wire, 'otto', 'other')
   await other.connect()

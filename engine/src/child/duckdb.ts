@@ -44,7 +44,7 @@ export async function prepare(
   parameters: readonly Value[],
 ): Promise<DuckDBPreparedStatement> {
   const statement = await connection.prepare(sql)
-  if (parameters.length > statement.parameterCount) throw surplusParameters(statement.parameterCount)
+  if (parameters.length !== statement.parameterCount) throw otherParameters(statement.parameterCount, parameters.length)
   for (const [index, value] of parameters.entries()) bindValue(statement, index + 1, value)
   return statement
 }
@@ -68,11 +68,16 @@ function askedType(statement: DuckDBPreparedStatement, index: number): string | 
   }
 }
 
-function surplusParameters(wanted: number): SluiceError {
-  return new SluiceError('INVALID_DATA', `the statement has ${wanted} parameters, and more values were sent`, {
-    code: 'sql_invalid_input',
-    remedy: 'Send as many params as the statement has.',
-  })
+function otherParameters(wanted: number, sent: number): SluiceError {
+  const few = `${wanted} ${wanted === 1 ? 'parameter' : 'parameters'}`
+  return new SluiceError(
+    'INVALID_DATA',
+    `the statement has ${few}, and ${sent} ${sent === 1 ? 'value was' : 'values were'} sent`,
+    {
+      code: 'sql_invalid_input',
+      remedy: 'Send as many params as the statement has.',
+    },
+  )
 }
 
 /** Runs one statement of ours and drops what it gives. */

@@ -9,7 +9,9 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api'
 import { toJsonValue } from '@sluice/sdk'
-import type { JsonFlavour } from './encode.ts'
+
+/** `values`: json cells as text, for `rowsOf`. `json`: json cells nested, for answers. */
+export type JsonFlavour = 'values' | 'json'
 
 /** A non-null DuckDB value as the JSON text that stands for it. */
 export type CellEncoder = (value: DuckDBValue) => string

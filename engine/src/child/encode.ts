@@ -3,9 +3,6 @@ import type { ResultColumn } from '../job.ts'
 import { type CellEncoder, encoderFor } from './encode-value.ts'
 import { resultTypeName } from './result-type.ts'
 
-/** `values`: json cells as text, for `rowsOf`. `json`: json cells nested, for answers. */
-export type JsonFlavour = 'values' | 'json'
-
 export interface ResultShape {
   readonly names: readonly string[]
   readonly types: readonly DuckDBType[]

@@ -10,7 +10,7 @@ import {
 } from '@duckdb/node-api'
 import { SluiceError } from '@sluice/sdk'
 import { quoteName, quoteText } from '../sql-text.ts'
-import type { JsonFlavour } from './encode.ts'
+import type { JsonFlavour } from './encode-value.ts'
 
 /** Of lists and maps in each other: for each more DuckDB plans twice as long, and for twenty longer than a statement may take. */
 export const MAX_LISTS = 10

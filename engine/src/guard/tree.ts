@@ -2,7 +2,7 @@
  * The guard: what a tenant's statement must be before the engine sees it. It judges the tree that DuckDB's own parser
  * makes, by allow-lists; what is not named is refused.
  */
-import { type SqlSource, sqlNotAllowed, sqlTableNotFound } from '@sluice/sdk'
+import { SluiceError, type SqlSource, sqlNotAllowed, sqlTableNotFound } from '@sluice/sdk'
 import {
   any,
   constant,
@@ -59,9 +59,17 @@ const TOP: Scope = new Set()
  */
 export function checkTree(root: unknown, tables: readonly (readonly string[])[], source: SqlSource): void {
   const statements = (root as TreeNode).statements
-  if (!Array.isArray(statements) || statements.length !== 1)
-    throw sqlNotAllowed('more than one statement', source, null)
+  if (!Array.isArray(statements) || statements.length === 0) throw noStatement()
+  if (statements.length !== 1) throw sqlNotAllowed('more than one statement', source, null)
   new TreeCheck(new Set(tables.map(tableKey)), source).statement(statements[0], TOP)
+}
+
+/** Blanks, comments and semicolons alone. */
+function noStatement(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'there is no statement in the text', {
+    code: 'sql_not_allowed',
+    remedy: 'Send one SELECT.',
+  })
 }
 
 class TreeCheck implements Judge {

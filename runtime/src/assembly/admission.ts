@@ -6,9 +6,9 @@ import type { Config } from '../config.ts'
 import type { Authenticator, RateLimits, Standing } from '../http/guard.ts'
 import { LocalRateLimiter, type RateLimiter } from '../http/rate-limit.ts'
 import { SharedRateLimiter } from '../http/shared-rate-limit.ts'
-import type { Platform } from '../operations/platform.ts'
 import { RateBuckets } from '../registry/rate-buckets.ts'
 import { findTenant } from '../registry/tenants.ts'
+import type { Platform } from './platform.ts'
 import type { Databases } from './storage.ts'
 
 export interface Admission {

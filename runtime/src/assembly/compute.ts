@@ -10,6 +10,7 @@ import {
   openService,
   type ServiceOpening,
   type ServiceParts,
+  type ServiceSearch,
 } from '../plugins/services.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
@@ -46,18 +47,41 @@ export async function openComputes(config: Config, services: ServiceParts, lifec
   }
 }
 
-async function openChosen(
-  [name, settings]: readonly [string, Settings],
-  services: ServiceParts,
-): Promise<OpenedCompute> {
-  const plugin = await loadService<ComputePlugin<never>>('compute', name, services)
-  return opened(plugin, completeSettings(plugin, settings, `compute.${name}`), services)
+export interface ChosenCompute {
+  readonly plugin: ComputePlugin<never>
+  readonly settings: never
+}
+
+/** Those of the configuration. Throws CONFIG where there is no such engine, or it does not take what it is told. */
+export async function chosenComputes(config: Config, search: ServiceSearch): Promise<readonly ChosenCompute[]> {
+  const [named] = Object.entries(config.compute)
+  const own = named === undefined ? null : await chosenOf(named, search)
+  return [own, await chosenForServing(config, search)].filter((one) => one !== null)
+}
+
+async function chosenOf([name, settings]: readonly [string, Settings], search: ServiceSearch): Promise<ChosenCompute> {
+  const plugin = await loadService<ComputePlugin<never>>('compute', name, search)
+  return { plugin, settings: completeSettings(plugin, settings, `compute.${name}`) }
+}
+
+async function openChosen(named: readonly [string, Settings], services: ServiceParts): Promise<OpenedCompute> {
+  return opened(await chosenOf(named, services), services)
 }
 
 /** Null where the driver of analytics is no engine for whole statements. */
-async function openServing({ serving: { analytics } }: Config, services: ServiceParts): Promise<OpenedCompute | null> {
+async function openServing(config: Config, services: ServiceParts): Promise<OpenedCompute | null> {
+  const chosen = await chosenForServing(config, services)
+  // Of its own, beside the one that is chosen for transforms, which may be the same plugin.
+  const hostFor = (name: string) => services.hostFor(`serving-${name}`)
+  return chosen === null ? null : opened(chosen, { ...services, hostFor })
+}
+
+async function chosenForServing(
+  { serving: { analytics } }: Config,
+  search: ServiceSearch,
+): Promise<ChosenCompute | null> {
   if (analytics?.settings === undefined) return null
-  const plugin = await loadService<ComputePlugin<never>>('compute', analytics.driver, services).catch(
+  const plugin = await loadService<ComputePlugin<never>>('compute', analytics.driver, search).catch(
     (error: unknown) => {
       if (isSluiceError(error) && error.code === 'unknown_driver') return null
       throw error
@@ -66,13 +90,10 @@ async function openServing({ serving: { analytics } }: Config, services: Service
   if (plugin === null) return null
   // A store has settings beside, of what it keeps itself.
   const known = Object.entries(analytics.settings).filter(([key]) => plugin.settingsSchema.properties?.[key])
-  // Of its own, beside the one that is chosen for transforms, which may be the same plugin.
-  const hostFor = (name: string) => services.hostFor(`serving-${name}`)
-  const settings = completeSettings<never>(plugin, Object.fromEntries(known), 'serving.analytics.settings')
-  return opened(plugin, settings, { ...services, hostFor })
+  return { plugin, settings: completeSettings<never>(plugin, Object.fromEntries(known), 'serving.analytics.settings') }
 }
 
-async function opened(plugin: ComputePlugin<never>, settings: never, services: ServiceOpening): Promise<OpenedCompute> {
+async function opened({ plugin, settings }: ChosenCompute, services: ServiceOpening): Promise<OpenedCompute> {
   const { service: compute, close } = await openService(plugin, settings, services)
   return { name: plugin.name, compute, policy: plugin.policy ?? null, close }
 }

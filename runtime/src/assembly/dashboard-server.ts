@@ -7,8 +7,9 @@ import type { Config } from '../config.ts'
 import { dashboardPlugin, dashboardSupport, type ShowingServer } from '../dashboards/driver.ts'
 import { ServingViews } from '../dashboards/serving-views.ts'
 import { type DatabaseAddress, parseAddress } from '../database/address.ts'
+import type { KeptServer } from '../database/kept-server.ts'
 import { openPool } from '../database/pools.ts'
-import { completeSettings, openService, type ServiceParts } from '../plugins/services.ts'
+import { completeSettings, openService, type ServiceParts, type ServiceSearch } from '../plugins/services.ts'
 import type { Databases } from './storage.ts'
 
 export interface OpenDashboards {
@@ -27,13 +28,38 @@ export interface DashboardParts {
 
 const CONNECTIONS = 3
 
+interface ChosenDashboards {
+  readonly plugin: DashboardPlugin<Settings>
+  readonly settings: Settings
+  readonly owner: DatabaseAddress
+  /** Of a login that may make roles; null: the embedded server's. */
+  readonly admin: DatabaseAddress | null
+}
+
+/**
+ * Throws CONFIG where there is no such server, where it does not take what it is told, and where no database has what it would show,
+ * or nobody could make its logins there.
+ */
+export async function chosenDashboards(
+  config: Config,
+  dashboards: Dashboards,
+  search: ServiceSearch,
+  { serving, isEmbedded }: { readonly serving: Databases['serving']; readonly isEmbedded: boolean },
+): Promise<ChosenDashboards> {
+  const plugin = await dashboardPlugin(config, search)
+  const settings: Settings = completeSettings(plugin, settingsOfDriver(dashboards), 'dashboards')
+  const owner = ownerOf(config, serving, dashboardSupport(config, plugin).endpoints[0])
+  return { plugin, settings, owner, admin: adminOf(dashboards, isEmbedded) }
+}
+
 /** Null where none is configured. Asks nobody anything yet: a runtime starts without its dashboard server. */
 export async function openDashboards(config: Config, parts: DashboardParts): Promise<OpenDashboards | null> {
   const { dashboards } = config
   if (dashboards === undefined) return null
-  const plugin = await dashboardPlugin(config, parts.services)
-  const settings: Settings = completeSettings(plugin, settingsOfDriver(dashboards), 'dashboards')
-  const { views, pool } = viewsOf(config, dashboards, plugin, parts)
+  const { serving, embedded } = parts.databases
+  const known = { serving, isEmbedded: embedded !== null }
+  const { plugin, settings, ...logins } = await chosenDashboards(config, dashboards, parts.services, known)
+  const { views, pool } = viewsOf(dashboards, logins, parts)
   const { service: server, close } = await openService(plugin, settings, parts.services).catch(
     async (error: unknown) => {
       await pool.end()
@@ -56,13 +82,11 @@ export async function openDashboards(config: Config, parts: DashboardParts): Pro
 type Dashboards = NonNullable<Config['dashboards']>
 
 function viewsOf(
-  config: Config,
   dashboards: Dashboards,
-  plugin: Pick<DashboardPlugin<never>, 'templates'>,
+  { owner, ...logins }: Pick<ChosenDashboards, 'owner' | 'admin'>,
   { databases, logger }: DashboardParts,
 ): { readonly views: ServingViews; readonly pool: pg.Pool } {
-  const owner = ownerOf(config, databases, dashboardSupport(config, plugin).endpoints[0])
-  const admin = { ...adminOf(dashboards, databases), database: owner.database }
+  const admin = { ...(logins.admin ?? (databases.embedded as KeptServer).address), database: owner.database }
   const { host, port } = databases.embedded?.tcpAddress ?? owner
   const { database_host: shownHost = host, database_port: shownPort = port } = dashboards
   const pool = openPool(owner, { applicationName: 'sluice-dashboards', maxConnections: CONNECTIONS })
@@ -76,16 +100,16 @@ function viewsOf(
   return { views, pool }
 }
 
-function ownerOf({ serving }: Config, databases: Databases, type: string | undefined): DatabaseAddress {
+function ownerOf({ serving }: Config, logins: Databases['serving'], type: string | undefined): DatabaseAddress {
   const settings = type === undefined ? undefined : serving[type]?.settings
-  const owner = settings?.['owner'] ?? (type === undefined ? undefined : databases.serving?.owner)
+  const owner = settings?.['owner'] ?? (type === undefined ? undefined : logins?.owner)
   if (typeof owner === 'string') return parseAddress(owner)
   throw invalid('dashboards need a store in PostgreSQL', 'Serve lookup or timeseries by the driver postgresql.')
 }
 
-function adminOf(dashboards: Dashboards, databases: Databases): DatabaseAddress {
+function adminOf(dashboards: Dashboards, isEmbedded: boolean): DatabaseAddress | null {
   if (dashboards.database_admin_url !== undefined) return parseAddress(dashboards.database_admin_url)
-  if (databases.embedded !== null) return databases.embedded.address
+  if (isEmbedded) return null
   const remedy = 'Set dashboards.database_admin_url to a login of the serving database’s server that may make roles.'
   throw invalid('dashboards need a login for each dataset, and nobody may make one', remedy)
 }

@@ -6,39 +6,58 @@ import type { Config } from '../config.ts'
 import { EventRelay, type RelayOptions } from '../events/relay.ts'
 import { forgetRelays } from '../events/relay-positions.ts'
 import { ChangeRelay } from '../materializer/change-relay.ts'
-import type { MaterializeDeps } from '../materializer/materialize.ts'
+import type { MaterializeDeps } from '../materializer/deps.ts'
 import { changeMetrics } from '../metrics/changes.ts'
-import { completeSettings, loadService, openService, type ServiceParts } from '../plugins/services.ts'
+import {
+  completeSettings,
+  loadService,
+  openService,
+  type ServiceParts,
+  type ServiceSearch,
+} from '../plugins/services.ts'
 import { forgetChangeTopics } from '../registry/change-topics.ts'
 import { findTenant } from '../registry/tenants.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Databases } from './storage.ts'
 
+export interface ChosenBus {
+  readonly name: string
+  readonly plugin: EventBusPlugin<Settings>
+  readonly settings: Settings
+}
+
+/** Null where none is configured. Throws CONFIG where there is no such bus, or it does not take what it is told. */
+export async function chosenBus({ events }: Config, search: ServiceSearch): Promise<ChosenBus | null> {
+  const [[name, settings] = []] = Object.entries(events)
+  if (name === undefined || settings === undefined) return null
+  const plugin = await loadService<EventBusPlugin<Settings>>('event-bus', name, search)
+  if (!('change_topics' in (plugin.settingsSchema.properties ?? {})) && asksForChanges(settings))
+    throw withoutChanges(name)
+  return { name, plugin, settings: completeSettings<Settings>(plugin, settings, `events.${name}`) }
+}
+
 /** The bus, and the relay that carries events to it; null where none is configured. */
 export async function openBus(
-  { events }: Config,
+  config: Config,
   registry: Pick<RelayOptions, 'pool' | 'address' | 'logger'>,
   services: ServiceParts,
   lifecycle: Lifecycle,
 ): Promise<EventBus | null> {
   const { pool } = registry
-  const [[name, settings] = []] = Object.entries(events)
-  if (name === undefined || settings === undefined) {
+  const chosen = await chosenBus(config, services)
+  if (chosen === null) {
     await forgetRelays(pool, null)
     await forgetChangeTopics(pool)
     return null
   }
-  const plugin = await loadService<EventBusPlugin<Settings>>('event-bus', name, services)
-  if (!('change_topics' in (plugin.settingsSchema.properties ?? {})) && asksForChanges(settings))
-    throw withoutChanges(name)
-  const complete = completeSettings<Settings>(plugin, settings, `events.${name}`)
+  const { name, plugin, settings } = chosen
   const { service: bus } = await lifecycle.start(
     'the event bus',
-    () => openService(plugin, complete, services),
+    () => openService(plugin, settings, services),
     (opened) => opened.close(),
   )
   if (bus.changes === undefined) {
-    if (asksForChanges(complete)) throw withoutChanges(name)
+    if (asksForChanges(settings)) throw withoutChanges(name)
     await forgetChangeTopics(pool)
   }
   // Only now: of a name that was misspelt nothing is forgotten.

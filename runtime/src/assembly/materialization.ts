@@ -10,21 +10,21 @@ import type { FaultPoint } from '../fault-points.ts'
 import { fullNameOf } from '../ingestion/product-outcome.ts'
 import { qualified } from '../manifest/context.ts'
 import { ChangeSpools } from '../materializer/change-spools.ts'
+import type { MaterializeDeps } from '../materializer/deps.ts'
 import { learnedBefore } from '../materializer/learned.ts'
-import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
-import type { Platform } from '../operations/platform.ts'
 import { type KeptQuality, openSightOf, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
 import { noteExpectations } from '../operations/runs/expectation-incidents.ts'
 import { expectingInputs } from '../operations/served/expecting-inputs.ts'
 import { upstreamAccess } from '../operations/served/upstream-access.ts'
 import { checkStorage } from '../operations/tenants/tenants.ts'
 import { replaceContractRows } from '../registry/contract-quarantine.ts'
-import { productGrants } from '../registry/grants.ts'
+import { grantsHeldOn } from '../registry/grants.ts'
 import { noteBegun, noteCommitted } from '../registry/openlineage-runs.ts'
 import { keepProfiles } from '../registry/past-epochs.ts'
 import { maskKey } from '../registry/tenant-keys.ts'
 import { replaceViolatingRows } from '../registry/violating-rows.ts'
+import type { Platform } from './platform.ts'
 
 const MB = 1024 * 1024
 const OWN_MEMORY_BYTES = 512 * MB
@@ -64,14 +64,7 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       timeoutMs: config.limits.transform_timeout_ms,
       threads: THREADS,
     },
-    grants: async (productId) => {
-      const { rows } = await pool.query(
-        'select tenant, coalesce(preview_of, id) as holder from products where id = $1',
-        [productId],
-      )
-      const found = rows[0] as { readonly tenant: string; readonly holder: string } | undefined
-      return found === undefined ? [] : productGrants(pool, found.tenant, found.holder)
-    },
+    grants: (productId) => grantsHeldOn(pool, productId),
     maskSecret: (tenant, classification) => maskKey(pool, masters, tenant, classification),
     upstreamOf: (product, version, input) => upstreamAccess(platform, product, version, input),
     checkStorage: (tenant) => checkStorage(platform, tenant),
@@ -102,8 +95,10 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       // Events go to all who listen to the tenant's, and a preview is for its developers.
       if (product.previewOf !== null) return
       const { checks = [] } = (materialization.quality ?? {}) as Partial<KeptQuality>
-      const sight = await openSightOf(tx, product, materialization.version, checks, rules)
-      const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)
+      const { epoch, version, counts, qualityScore } =
+        checks.length === 0
+          ? materialization
+          : shownQuality(await openSightOf(tx, product, materialization.version, checks, rules), materialization)
       const { rows, quarantined } = counts
       const data = { product: product.name, namespace: product.domain, version, epoch, rows, quarantined }
       await appendEvent(tx, {

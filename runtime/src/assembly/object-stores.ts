@@ -9,15 +9,27 @@ import {
   type OpenedService,
   openService,
   type ServiceParts,
+  type ServiceSearch,
 } from '../plugins/services.ts'
 
-/** Throws CONFIG `unknown_driver`, `invalid_settings`, and what the plugin throws. */
-export async function openBuckets(
+export interface ChosenStore {
+  readonly plugin: ObjectStorePlugin<Settings>
+  readonly settings: Settings
+}
+
+/** That of the lake, which is in no folder. Throws CONFIG `unknown_driver`, `invalid_settings`. */
+export async function chosenStore(
   { object_store: { type, cache_mb: _, ...settings } }: Config,
-  services: ServiceParts,
-): Promise<OpenedService<Buckets>> {
-  const plugin = await pluginOf(type, services)
-  return openService(plugin, completeSettings<Settings>(plugin, settings, 'object_store'), services)
+  search: ServiceSearch,
+): Promise<ChosenStore> {
+  const plugin = await pluginOf(type, search)
+  return { plugin, settings: completeSettings<Settings>(plugin, settings, 'object_store') }
+}
+
+/** Throws as `chosenStore` does, and what the plugin throws. */
+export async function openBuckets(config: Config, services: ServiceParts): Promise<OpenedService<Buckets>> {
+  const { plugin, settings } = await chosenStore(config, services)
+  return openService(plugin, settings, services)
 }
 
 export interface OpenedDestinations {
@@ -25,20 +37,30 @@ export interface OpenedDestinations {
   close(): Promise<void>
 }
 
-/** Each store is opened when a file goes there. Throws as `openBuckets` does. */
-export async function openDestinations(
-  { exports: { destinations: configured } }: Config,
-  services: ServiceParts,
-): Promise<OpenedDestinations> {
-  const hosts: AsyncDisposable[] = []
-  const destinations: Record<string, ExportDestination> = {}
-  for (const [name, { type = USUAL_OBJECT_STORE, bucket, prefix, tenants, ...rest }] of Object.entries(configured)) {
-    const plugin = await pluginOf(type, services)
+type ChosenDestination = ChosenStore & Pick<ExportDestination, 'tenants' | 'folder'> & { readonly name: string }
+
+/** Throws as `chosenStore` does. */
+export async function chosenDestinations(
+  { exports: { destinations } }: Config,
+  search: ServiceSearch,
+): Promise<readonly ChosenDestination[]> {
+  const chosen: ChosenDestination[] = []
+  for (const [name, { type = USUAL_OBJECT_STORE, bucket, prefix, tenants, ...rest }] of Object.entries(destinations)) {
+    const plugin = await pluginOf(type, search)
     const settingsSchema = plugin.destinationSchema ?? plugin.settingsSchema
     const settings: Settings = completeSettings({ settingsSchema }, rest, `exports.destinations.${name}`)
+    chosen.push({ name, plugin, settings, tenants, folder: prefix === undefined ? bucket : `${bucket}/${prefix}` })
+  }
+  return chosen
+}
+
+/** Each store is opened when a file goes there. Throws as `chosenStore` does. */
+export async function openDestinations(config: Config, services: ServiceParts): Promise<OpenedDestinations> {
+  const hosts: AsyncDisposable[] = []
+  const destinations: Record<string, ExportDestination> = {}
+  for (const { name, plugin, settings, tenants, folder } of await chosenDestinations(config, services)) {
     const host = await services.hostFor(`export-destination-${name}`)
     hosts.push(host)
-    const folder = prefix === undefined ? bucket : `${bucket}/${prefix}`
     destinations[name] = { tenants, folder, open: () => plugin.open(settings, host) }
   }
   return {
@@ -54,6 +76,6 @@ export async function lentAccessOf({ catalog }: Config, buckets: Buckets | null)
   return catalog.file_access === 'signed' ? ((await buckets?.lend?.()) ?? null) : null
 }
 
-function pluginOf(type: string, services: ServiceParts): Promise<ObjectStorePlugin<Settings>> {
-  return loadService('object-store', type, services)
+function pluginOf(type: string, search: ServiceSearch): Promise<ObjectStorePlugin<Settings>> {
+  return loadService('object-store', type, search)
 }

@@ -54,7 +54,7 @@ function tellService({ specifier, plugin, proof }: LoadedService, logger: Logger
 
 export function defaultSettings(
   plugin: ServingPlugin,
-  databases: Databases,
+  databases: Pick<Databases, 'serving'>,
 ): Readonly<Record<string, unknown>> | undefined {
   const properties = plugin.settingsSchema.properties ?? {}
   return databases.serving && 'owner' in properties && 'reader' in properties ? databases.serving : undefined

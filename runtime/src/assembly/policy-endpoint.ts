@@ -1,24 +1,24 @@
 /** The endpoint that engines outside ask what somebody may, as the configuration tells of it under the name of the engine. */
 import { readFile } from 'node:fs/promises'
+import { createSecureContext } from 'node:tls'
 import { type ComputePlugin, type PolicyProtocol, SluiceError } from '@sluice/sdk'
 import { issuerOfEngine, type TrustedIssuer } from '../auth/issuers.ts'
 import { POLICY_KEY } from '../config/servers-beside.ts'
 import type { Config } from '../config.ts'
 import type { PolicyListenerOptions } from '../http/policy-listener.ts'
 import { loadService, type ServiceSearch } from '../plugins/services.ts'
-import type { Computes } from './compute.ts'
 
 /** Null where no engine is to be answered. Throws CONFIG `invalid_config` where only a part of it is set. */
 export async function policyEndpoint(
   config: Config,
   issuers: readonly TrustedIssuer[],
-  { all }: Computes,
+  engines: readonly { readonly policy?: PolicyProtocol | null }[],
   search: ServiceSearch,
 ): Promise<Omit<PolicyListenerOptions, 'logger'> | null> {
   const tls = await tlsOf(config)
   if (tls === null) return null
   const { policy_host: host, policy_port: port, issuer: named } = config[POLICY_KEY]
-  const protocol = all.find(({ policy }) => policy !== null)?.policy ?? (await ownProtocol(search))
+  const protocol = engines.find(({ policy }) => policy)?.policy ?? (await ownProtocol(search))
   return { host, port, tls, issuer: issuerOfEngine(issuers, named), protocol }
 }
 
@@ -40,6 +40,8 @@ async function tlsOf(config: Config): Promise<PolicyListenerOptions['tls'] | nul
     const [cert = '', key = '', clientCa = ''] = await Promise.all(
       files.map((file) => readFile(file as string, 'utf8')),
     )
+    // What does not fit together is refused here, and not by whoever listens with it.
+    createSecureContext({ cert, key, ca: clientCa })
     return { cert, key, clientCa }
   } catch (cause) {
     throw new SluiceError('CONFIG', 'the policy endpoint has no certificates', {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
 import { startTestPostgres } from '../database/testing.ts'
-import type { Platform } from '../operations/platform.ts'
 import { MIGRATIONS } from './migrations.ts'
+import type { Platform } from './platform.ts'
 import { probesOf } from './probes.ts'
 
 const database = await (await startTestPostgres()).createDatabase({ migrations: MIGRATIONS })

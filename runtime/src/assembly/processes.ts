@@ -80,8 +80,17 @@ export function openThreads(config: Config, logger: Logger): ParseThreads {
 /** Connectors at work beside those of runs: tests of connections, and lists of their tables. */
 const READERS_BESIDE_RUNS = 4
 
+/** Which folders and programs connections may name. Throws CONFIG for what may not be lent to anybody. */
+export function sourceRules({ data_dir, folders, programs, secrets_dir }: Config) {
+  const own = [data_dir, secrets_dir]
+  return {
+    folders: new FolderRules(folders.allow, own),
+    ...(programs === undefined ? {} : { programs: new ProgramRules(programs, own) }),
+  }
+}
+
 export function openSources(config: Config, accounts: CpuAccounts, neededWalls: readonly WallName[]): SourceReaders {
-  const { data_dir, folders, limits, programs, secrets_dir } = config
+  const { data_dir, limits, secrets_dir } = config
   const privateFolders = [data_dir, secrets_dir, process.cwd()]
   return new SourceReaders({
     maxReaders: limits.workers + limits.followed_connections + READERS_BESIDE_RUNS,
@@ -91,8 +100,7 @@ export function openSources(config: Config, accounts: CpuAccounts, neededWalls: 
     readMs: limits.source_read_timeout_ms,
     codeCacheDir: codeFolderOf(config),
     privateFolders,
-    folders: new FolderRules(folders.allow, [data_dir, secrets_dir]),
-    ...(programs === undefined ? {} : { programs: new ProgramRules(programs, [data_dir, secrets_dir]) }),
+    ...sourceRules(config),
     neededWalls,
     accounts,
   })

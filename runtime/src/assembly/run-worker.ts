@@ -16,14 +16,14 @@ import { askForJobs } from '../jobs/claims.ts'
 import type { JobKind, JobSource } from '../jobs/worker.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type ComparisonDeps, type ComparisonJob, comparisonJob } from '../materializer/comparison-job.ts'
-import { type MaterializeDeps, materialize } from '../materializer/materialize.ts'
+import type { MaterializeDeps } from '../materializer/deps.ts'
+import { materialize } from '../materializer/materialize.ts'
 import { rollBack } from '../materializer/roll-back.ts'
 import { catchUp } from '../materializer/sync-endpoints.ts'
 import { UNCHANGED } from '../materializer/unchanged.ts'
 import { openConnector, readsAtOneMoment } from '../operations/connections/connections.ts'
 import { removePreview } from '../operations/deploy/previews.ts'
 import { endRollback, rollbackOf } from '../operations/deploy/rollback.ts'
-import type { Platform } from '../operations/platform.ts'
 import { readersOf } from '../operations/products/input-reads.ts'
 import { noteIncidents } from '../operations/runs/run-incidents.ts'
 import { CANCELLED } from '../operations/runs/runs.ts'
@@ -41,6 +41,7 @@ import type { ClaimedRun, RunOutcome } from '../registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from '../registry/run-progress.ts'
 import type { RunKind } from '../registry/runs.ts'
 import { findVersion } from '../registry/versions.ts'
+import type { Platform } from './platform.ts'
 import { TOKENS } from './tokens.ts'
 
 const DUE_AT_ONCE = 100
@@ -229,8 +230,8 @@ export function storeRetries(container: DependencyContainer): { readonly kind: J
       async work({ key, tenant }, signal) {
         const product = tenant === null ? null : await findProduct(pool, tenant, key)
         if (product === null) return null
-        await onAccountOf(product.tenant, () => catchUp(product, signal, deps))
-        served.drop(product.tenant)
+        // What a run is writing meanwhile stays in mind: it drops that by itself.
+        if (await onAccountOf(product.tenant, () => catchUp(product, signal, deps))) served.drop(product.tenant)
         return null
       },
     },

@@ -9,6 +9,7 @@ import { type Buckets, isSluiceError, type Logger, SluiceError } from '@sluice/s
 import type { Config } from '../config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
 import { type KeptServer, startKeptServer } from '../database/kept-server.ts'
+import { checkSessions } from '../database/kept-sessions.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
 import { scratchOfTenants } from '../lake/tenant-layout.ts'
 import type { ServiceParts } from '../plugins/services.ts'
@@ -51,13 +52,34 @@ function notWhole(cause: SluiceError): SluiceError {
   })
 }
 
-function configuredLogins(urls: Omit<Config['database'], 'registry_url'>): Databases['serving'] {
+function configuredLogins(urls: Config['database']): Databases['serving'] {
   const { serving_owner_url: owner, serving_writer_url: writer, serving_reader_url: reader } = urls
   if (owner === undefined && writer === undefined && reader === undefined) return null
   if (owner !== undefined && writer !== undefined && reader !== undefined) return { owner, writer, reader }
   throw new SluiceError('CONFIG', 'the structured store needs three logins', {
     code: 'invalid_config',
     remedy: 'Set database.serving_owner_url, serving_writer_url and serving_reader_url.',
+  })
+}
+
+/** Throws CONFIG for an address that is none, and where of the logins of the structured store not all are named. */
+export function checkDatabases({
+  database: { catalog_admin_url: catalogAdmin, ...database },
+}: Pick<Config, 'database'>) {
+  const logins = database.registry_url === undefined ? null : configuredLogins(database)
+  for (const url of [database.registry_url, catalogAdmin, ...Object.values(logins ?? {})]) {
+    if (url !== undefined) parseAddress(url)
+  }
+  return logins
+}
+
+/** Throws CONFIG `database_pooled`. What does not keep the runtime from working is logged. */
+export async function tellSessions(address: DatabaseAddress, logger: Logger): Promise<void> {
+  const { keepSettings } = await checkSessions(address)
+  if (keepSettings) return
+  logger.warn('a pooler before the registry does not pass on the settings that its sessions ask for', {
+    remedy:
+      'Name PostgreSQL itself in database.registry_url; else nothing may be set for its role or database, as a search path or a time-out.',
   })
 }
 

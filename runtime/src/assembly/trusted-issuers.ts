@@ -4,6 +4,11 @@ import { DEFAULT_CLAIMS, SIGNATURE_ALGORITHMS, type TrustedIssuer } from '../aut
 import { remoteKeys } from '../auth/remote-keys.ts'
 import type { Config, IssuerConfig } from '../config.ts'
 
+/** Where this server is for others, as pages, links and tokens name it. */
+export function ownUrl({ public_url: publicUrl, host }: Pick<Config, 'public_url' | 'host'>, port: number): string {
+  return publicUrl ?? `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
 /** Null where others are configured. */
 export async function embeddedIssuer(config: Config, url: string): Promise<EmbeddedIssuer | null> {
   if (config.auth.issuers.length > 0) return null

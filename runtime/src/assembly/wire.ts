@@ -7,7 +7,6 @@ import { tlsEndPoint } from '../auth/tls-end-point.ts'
 import type { Config } from '../config.ts'
 import { findBinaries } from '../database/postgres-binaries.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
-import type { Platform } from '../operations/platform.ts'
 import { describedTables } from '../operations/queries/information-schema.ts'
 import { goodKeys } from '../registry/application-keys.ts'
 import { goodPasswords } from '../registry/service-passwords.ts'
@@ -16,6 +15,7 @@ import { AskedTypes } from '../wire/catalogue/asked-types.ts'
 import { CatalogueServer } from '../wire/catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireCounts } from '../wire/listener.ts'
 import type { Authorities } from '../wire/session/authority.ts'
+import type { Platform } from './platform.ts'
 import { cursorKey } from './storage.ts'
 
 export interface WireDoor {
@@ -36,7 +36,7 @@ export async function openWire({
 }: WireDoor): Promise<RunningWire | null> {
   const { wire, limits } = config
   if (wire.port === undefined) return null
-  const tls = await tlsOf(wire)
+  const tls = await wireTls(wire)
   const catalogue = new CatalogueServer({
     dataDirectory: config.data_dir,
     mostSets: wire.catalogues,
@@ -93,7 +93,8 @@ interface Tls {
   readonly endPoint: Buffer | null
 }
 
-async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<Tls | null> {
+/** Null: without. Throws CONFIG `invalid_config` where it could let nobody in. */
+export async function wireTls({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<Tls | null> {
   if (certFile === undefined && keyFile === undefined) {
     if (isLoopback(host)) return null
     throw invalid(

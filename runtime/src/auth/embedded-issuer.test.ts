@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { decodeProtectedHeader } from 'jose'
 import { EmbeddedIssuer, issueToken, MAX_TOKEN_TTL_S } from './embedded-issuer.ts'
-import { keyFilePath, openKeyFile, rotateKeys } from './key-file.ts'
+import { type IssuerKey, keyFilePath, openKeyFile, readKeyFile, rotateKeys } from './key-file.ts'
 import { TokenVerifier } from './verifier.ts'
 
 const WHERE = { issuer: 'http://localhost:8080/oidc', audience: 'sluice' }
@@ -80,6 +80,34 @@ describe('the embedded issuer', () => {
       issuer.jwks().keys.map((key) => key.kid),
       [kid],
     )
+  })
+
+  it('keeps every key that is added, however many rotate at once and beside a start at another address', async () => {
+    const issuer = await open()
+    const starts = ['http://127.0.0.1:1/oidc', 'http://127.0.0.1:2/oidc']
+    const [kids] = await Promise.all([
+      Promise.all(Array.from({ length: 6 }, () => rotateKeys(folder, 3600))),
+      ...starts.map((address) => openKeyFile(folder, address, WHERE.audience)),
+    ])
+    const { keys, issuer: address } = await readKeyFile(folder)
+    const published = keys.map(({ kid }) => kid)
+    assert.deepEqual(new Set(published), new Set([...kids, ...issuer.jwks().keys.map((key) => key.kid as string)]))
+    assert.equal(published.length, 7)
+    assert.equal(keys.filter(({ retireAt }) => retireAt === null).length, 1)
+    assert.ok(starts.includes(address))
+  })
+
+  it('makes no key whose place another has, as long as tokens of that are good', async () => {
+    await open()
+    const nowMs = Date.now()
+    const file = await readKeyFile(folder)
+    const [key] = file.keys as [IssuerKey]
+    const retireAt = new Date(nowMs + 1000).toISOString()
+    const former = Array.from({ length: 99 }, (_, at) => ({ ...key, kid: `former-${at}`, retireAt }))
+    await writeFile(keyFilePath(folder), JSON.stringify({ ...file, keys: [key, ...former] }))
+    await assert.rejects(rotateKeys(folder, 60, nowMs), { code: 'issuer_keys_many', kind: 'CONFIG' })
+    await rotateKeys(folder, 60, nowMs + 1000)
+    assert.equal((await readKeyFile(folder)).keys.length, 2)
   })
 
   it('takes tokens of a new key at once when the clock was set back since it read its keys', async () => {

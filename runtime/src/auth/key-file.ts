@@ -3,12 +3,16 @@ import { link, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises
 import { dirname, join } from 'node:path'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { exportJWK, generateKeyPair, type JWK } from 'jose'
+import { whileLocked } from '../database/folder-lock.ts'
 
 /** ES256: every reader of JWKS knows it, engines and BI tools included. */
 export const EMBEDDED_ALGORITHM = 'ES256'
 
 const FILE_NAME = 'issuer-keys.json'
-const MAX_KEYS = 10
+/** Had by whoever reads the keys to write them anew: of two at once one would write without what the other has added. */
+const LOCK_NAME = 'issuer-keys.lock'
+/** All of them are published, and read by whoever verifies tokens. */
+const MAX_KEYS = 100
 
 export interface IssuerKey {
   readonly kid: string
@@ -76,23 +80,33 @@ export async function openKeyFile(dataDirectory: string, issuer: string, audienc
   })
   if (existing === null) return createKeyFile(dataDirectory, { issuer, audience, keys: [await newKey()] })
   if (existing.issuer === issuer && existing.audience === audience) return existing
-  const changed = { ...existing, issuer, audience }
-  await replaceKeyFile(dataDirectory, changed)
-  return changed
+  return whileLocked(dataDirectory, LOCK_NAME, async () => {
+    const changed = { ...(await readKeyFile(dataDirectory)), issuer, audience }
+    await replaceKeyFile(dataDirectory, changed)
+    return changed
+  })
 }
 
 /**
  * A new signing key; the former ones stay published until the last token that they signed has ended. Returns the new
- * key's id.
+ * key's id. Several at once come one after the other. Throws CONFIG `issuer_keys_many` where there is no room for another
+ * beside those that are published.
  */
 export async function rotateKeys(dataDirectory: string, maxTokenTtlS: number, nowMs = Date.now()): Promise<string> {
+  // Before anything is made: of a folder without keys it says which they are.
+  await readKeyFile(dataDirectory)
+  return whileLocked(dataDirectory, LOCK_NAME, () => addKey(dataDirectory, maxTokenTtlS, nowMs))
+}
+
+async function addKey(dataDirectory: string, maxTokenTtlS: number, nowMs: number): Promise<string> {
   const file = await readKeyFile(dataDirectory)
   const retireAt = new Date(nowMs + maxTokenTtlS * 1000).toISOString()
   const kept = file.keys
     .filter((key) => isPublished(key, nowMs))
     .map((key) => ({ ...key, retireAt: key.retireAt ?? retireAt }))
+  if (kept.length >= MAX_KEYS) throw tooMany(kept)
   const signing = await newKey(nowMs)
-  await replaceKeyFile(dataDirectory, { ...file, keys: [signing, ...kept].slice(0, MAX_KEYS) })
+  await replaceKeyFile(dataDirectory, { ...file, keys: [signing, ...kept] })
   return signing.kid
 }
 
@@ -161,6 +175,16 @@ function isKeyFile(value: unknown): value is IssuerKeyFile {
     Array.isArray(file.keys) &&
     file.keys.length > 0 &&
     file.keys.every((key) => typeof key?.kid === 'string' && typeof key.privateJwk?.d === 'string')
+  )
+}
+
+/** One that was left out would end the tokens that it has signed, and nobody would know why. */
+function tooMany(kept: readonly IssuerKey[]): SluiceError {
+  const soonest = kept.flatMap(({ retireAt }) => retireAt ?? []).sort()[0]
+  return keyFileError(
+    'issuer_keys_many',
+    `tokens of ${kept.length} keys are good still, and no more keys are kept`,
+    `Rotate again after ${soonest}, when the oldest has ended. To end all tokens at once, stop the server and remove the key file.`,
   )
 }
 

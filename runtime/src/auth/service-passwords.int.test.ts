@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import type { Principal, TenantCall } from '../flow.ts'
-import type { Keep, Platform } from '../operations/platform.ts'
+import type { Keep } from '../operations/keep.ts'
+import type { TenantsDeps } from '../operations/tenants/deps.ts'
 import {
   deletePassword,
   listPasswords,
@@ -18,7 +19,7 @@ import { PasswordAuthenticator, passwordStoreIn } from './service-passwords.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
-const platform = { pool } as unknown as Platform
+const platform = { pool } as unknown as TenantsDeps
 after(() => registry[Symbol.asyncDispose]())
 
 const keep: Keep<MadePassword> = async () => undefined

@@ -55,7 +55,9 @@ describe('sluice config', () => {
     folder = await mkdtemp(join(tmpdir(), 'sluice-config-'))
     file = join(folder, 'sluice.yaml')
     const lines = ['port: 9000', `metrics_token: "\${env:SCRAPE}"`, 'limits: { workers: 2, engine_processes: 2 }']
-    await writeFile(file, `${lines.join('\n')}\ndatabase: { registry_url: postgresql://u:hidden@h/db }\n`)
+    const logins = ['registry_url', 'serving_owner_url', 'serving_writer_url', 'serving_reader_url']
+    const database = logins.map((login) => `${login}: postgresql://u:hidden@h/db`).join(', ')
+    await writeFile(file, `${lines.join('\n')}\ndatabase: { ${database} }\n`)
   })
   after(() => rm(folder, { recursive: true }))
 

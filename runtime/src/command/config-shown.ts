@@ -11,6 +11,7 @@ export async function configShown(call: CommandCall): Promise<unknown> {
   if (args.flags['explain']) return explained(call, key)
   if (key !== undefined) throw new UsageError(`"${key}" is no flag; did you mean --explain ${key}?`)
   const config = await call.config()
+  if (args.flags['check']) await (await import('../assembly/checked-config.ts')).checkConfig(config)
   if (args.flags['check']) return `The configuration is valid (${sources.file ?? 'no file'}).`
   return redactedConfig(config)
 }

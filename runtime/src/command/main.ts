@@ -18,6 +18,7 @@ import {
   meantCommand,
   overview,
 } from './command.ts'
+import { completionCommands } from './completion-command.ts'
 import { CONFIG_COMMANDS } from './config-command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { DBT_COMMANDS } from './dbt-command.ts'
@@ -87,6 +88,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...PLUGIN_COMMANDS,
   ...LAKE_COMMANDS,
   ...CONFIG_COMMANDS,
+  ...completionCommands(() => COMMANDS),
 }
 
 export async function main(argv: readonly string[]): Promise<number> {

@@ -1,7 +1,7 @@
 /** Rows that leave in every format, at every limit: whole, or cut where it is said, never less without a word. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { createEngine, type Engine, rowsOf } from '@sluice/engine'
 import { testEngineProgram } from '@sluice/engine/testing'
 import { queryRoutes } from '../http/routes/query.ts'
 import { startTestServer, type TestServer } from '../http/test-server.ts'
-import type { Platform } from '../operations/platform.ts'
+import type { QueriesDeps } from '../operations/queries/deps.ts'
 import { callOf } from './command.ts'
 import { QUERY_COMMANDS } from './query-command.ts'
 
@@ -42,7 +42,7 @@ before(async () => {
   })
   const pool = { query: async () => ({ rows: [{ status: 'active' }] }) }
   const platform = { config: { limits }, engine, pool, served: { named: async () => [] }, distributedQueries: null }
-  server = await startTestServer(queryRoutes(platform as unknown as Platform))
+  server = await startTestServer(queryRoutes(platform as unknown as QueriesDeps))
   process.env['SLUICE_URL'] = server.url
   process.env['SLUICE_TOKEN'] = await server.token()
 })
@@ -108,6 +108,22 @@ describe('exports', () => {
       assert.equal((await saved(format, FEW + 1, MANY)).rows, null)
     })
   }
+
+  it('say how long the file is, and how many rows an answer as JSON has told', async () => {
+    limits.export_rows = FEW
+    for (const [format, told] of [
+      ['csv', ''],
+      ['ndjson', ''],
+      ['parquet', ''],
+      ['json', `${FEW - 1} rows, `],
+    ] as const) {
+      const output = join(folder, `told.${format}`)
+      const flags = { words: [], flags: { format, output } }
+      const call = callOf(flags, [`SELECT * FROM range(1, ${FEW})`], { environment: {}, flags: {} })
+      const said = await QUERY_COMMANDS['query']?.run(call)
+      assert.equal(said, `${told}${(await stat(output)).size} bytes: ${output}`)
+    }
+  })
 
   it('are not asked for where their file cannot be written', async () => {
     for (const output of ['/proc/rows.csv', folder, join(folder, 'absent/rows.csv'), join(folder, 'a\0b')]) {

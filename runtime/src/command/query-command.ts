@@ -4,8 +4,8 @@ import { UsageError } from './arguments.ts'
 import { actingUser } from './client.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { printOut } from './output.ts'
-import { refuseUnwritable, save } from './saved-answer.ts'
-import { type Cell, textTable } from './text-table.ts'
+import { refuseUnwritable, save, savedLine, tellMasked } from './saved-answer.ts'
+import { type Cell, plain, textTable } from './text-table.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
   table: 'application/json',
@@ -55,9 +55,10 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   const response = await (await call.client()).open('POST', '/api/v1/query', body, accept)
   if (accept === 'application/json') return answered(response, format, call.args, limit)
   await save(Readable.fromWeb(response.body as ReadableStream), flags['output'])
+  tellMasked(response.headers)
   const withoutValues = response.headers.get('columns-without-values')
   if (withoutValues !== null) process.stderr.write(`${leftOut(JSON.parse(withoutValues) as LeftOut).join('\n')}\n`)
-  return undefined
+  return flags['output'] === undefined ? undefined : savedLine(flags['output'])
 }
 
 /** JSON says that it was cut where the server may give no more; nobody who asked for all goes on with a part unawares. */
@@ -73,7 +74,8 @@ async function answered(
   if (format === 'table' && output === undefined)
     await printOut(`${shown(answer)}${maskingHint(answer, actingUser(args))}`)
   else await save(Readable.from([text]), output)
-  if (!answer.truncated || answer.row_count === limit) return undefined
+  if (!answer.truncated || answer.row_count === limit)
+    return output === undefined ? undefined : savedLine(output, answer.row_count)
   throw new Error(
     `there are more rows than the ${answer.row_count} that the server gives as JSON; --limit says that so many are wanted, --format csv, ndjson or parquet give all`,
   )
@@ -106,8 +108,8 @@ function leftOut(byTable: LeftOut): readonly string[] {
   const tables = Object.entries(byTable)
   if (tables.length === 0) return ['Not all values of raw tables could be carried, those are null.']
   return tables.map(([table, columns]) => {
-    const named = typeof columns === 'number' ? `in ${columns} columns` : columns.join(', ')
-    return `Not all values of ${table} could be carried, those are null: ${named}`
+    const named = typeof columns === 'number' ? `in ${columns} columns` : columns.map(plain).join(', ')
+    return `Not all values of ${plain(table)} could be carried, those are null: ${named}`
   })
 }
 
@@ -117,8 +119,8 @@ function maskingHint({ columns, meta: { snapshots = {} } }: QueryAnswer, user: s
   const [product] = Object.keys(snapshots)
   if (masked.length === 0 || product === undefined || user === null) return ''
   return `
-Masked for you: ${masked.join(', ')}. Shown by the owner of the source, or by an author who reads the source:
-  sluice grant add ${product} --to ${user} --unmask '*'`
+Masked for you: ${masked.map(plain).join(', ')}. Shown by the owner of the source, or by an author who reads the source:
+  sluice grant add ${plain(product)} --to ${user} --unmask '*'`
 }
 
 const cellOf = (value: unknown): Cell =>

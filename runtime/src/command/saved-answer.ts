@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { reasonOf, reasonUnwritten } from './failures.ts'
 import { watchOutput } from './output.ts'
+import { plain } from './text-table.ts'
 
 const partOf = (file: string): string => `${file}.part`
 
@@ -41,4 +42,21 @@ export async function save(source: Readable, file: string | undefined): Promise<
     const why = reason === undefined ? '' : `; ${reason}`
     throw new Error(`the answer is not whole: ${file ?? 'what is shown'} lacks rows${why}`, { cause })
   }
+}
+
+/** What is said of it then: `10 rows, 2345 bytes: set.json`, the rows where they are known; of a pipe its name alone. */
+export async function savedLine(file: string, rows?: number): Promise<string> {
+  const found = await stat(file)
+  if (!found.isFile()) return `written: ${file}`
+  const count = rows === undefined ? '' : `${rows} ${rows === 1 ? 'row' : 'rows'}, `
+  return `${count}${found.size} bytes: ${file}`
+}
+
+/** Which columns are masked in rows that have no place to say it. Those that are too many for a header come as their number. */
+export function tellMasked(headers: Headers): void {
+  const told = headers.get('masked-columns')
+  if (told === null) return
+  const masked = JSON.parse(told) as readonly string[] | number
+  const named = typeof masked === 'number' ? `${masked} columns` : masked.map(plain).join(', ')
+  process.stderr.write(`Masked for you: ${named}.\n`)
 }

@@ -4,7 +4,7 @@ import type { ReadableStream } from 'node:stream/web'
 import { UsageError } from './arguments.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { reasonUnread } from './failures.ts'
-import { refuseUnwritable, save } from './saved-answer.ts'
+import { refuseUnwritable, save, savedLine, tellMasked } from './saved-answer.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
   parquet: 'application/vnd.apache.parquet',
@@ -39,7 +39,8 @@ async function makeTrainingSet(call: CommandCall): Promise<unknown> {
   if (out !== undefined) await refuseUnwritable(out)
   const response = await (await call.client()).open('POST', '/api/v1/training-sets', body, accept)
   await save(Readable.fromWeb(response.body as ReadableStream), out)
-  return undefined
+  tellMasked(response.headers)
+  return out === undefined ? undefined : savedLine(out)
 }
 
 /** What it says is the server's to judge. */

@@ -6,7 +6,9 @@ import { OWN_SERVICES, type Settings, serviceByName, settingsType, shownSettings
 export const Database = Type.Object(
   {
     registry_url: Type.Optional(
-      Type.String({ description: 'PostgreSQL of the registry; absent: the embedded server.' }),
+      Type.String({
+        description: 'PostgreSQL of the registry, itself and no pooler before it; absent: the embedded server.',
+      }),
     ),
     catalog_admin_url: Type.Optional(
       Type.String({

@@ -7,8 +7,9 @@
  */
 import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { processStartTime } from '@sluice/engine/process-table'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import koffi from 'koffi'
 
 /** The numbers are the same on Linux and macOS. */
@@ -56,6 +57,33 @@ export function lockFolder(folder: string, fileName = 'runtime.lock'): FolderLoc
       if (held) closeSync(fd)
       held = false
     },
+  }
+}
+
+const LOOK_MS = 20
+const WAIT_MS = 10_000
+
+/**
+ * Runs `work` while no other process, and nobody else in this one, has that lock of the folder. Whoever has it is waited for,
+ * for as long as changing a small file could ever take; then throws as `lockFolder` does.
+ */
+export async function whileLocked<T>(folder: string, fileName: string, work: () => Promise<T>): Promise<T> {
+  const lock = await lockWithin(folder, fileName, performance.now() + WAIT_MS)
+  try {
+    return await work()
+  } finally {
+    lock.release()
+  }
+}
+
+async function lockWithin(folder: string, fileName: string, untilMs: number): Promise<FolderLock> {
+  for (;;) {
+    try {
+      return lockFolder(folder, fileName)
+    } catch (error) {
+      if (!isSluiceError(error) || performance.now() > untilMs) throw error
+    }
+    await sleep(LOOK_MS)
   }
 }
 

@@ -7,6 +7,8 @@ import { isSluiceError, type NetworkPolicy, SluiceError } from '@sluice/sdk'
 const TIMEOUT_MS = 5_000
 /** Of the answer, of which the status alone counts. */
 const MAX_ANSWER_BYTES = 64 * 1024
+/** Of all that comes: interim answers (1xx) and empty lines may go before the one that counts, without an end. */
+const MAX_SAID_BYTES = 2 * MAX_ANSWER_BYTES
 
 export interface Post {
   readonly url: string
@@ -66,12 +68,14 @@ export async function answerTo(
   signal: AbortSignal,
   timeoutMs: number = TIMEOUT_MS,
 ): Promise<Answer> {
-  const place = await placeOf(url, network, signal)
+  // Also whose name it is may keep silent.
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-  return answerFrom(place, body, headers, inTime).catch((cause: unknown) => {
+  try {
+    return await answerFrom(await placeOf(url, network, inTime), body, headers, inTime)
+  } catch (cause) {
     signal.throwIfAborted()
     throw cause
-  })
+  }
 }
 
 function failed(code: string, message: string, cause?: unknown): SluiceError {
@@ -111,6 +115,13 @@ function answerFrom(
     asked.on('upgrade', (_, socket) => {
       socket.destroy()
       reject(new Error('the answer asks for another protocol'))
+    })
+    let said = 0
+    asked.on('socket', (socket) => {
+      socket.on('data', (chunk: Buffer) => {
+        said += chunk.length
+        if (said > MAX_SAID_BYTES) asked.destroy(new Error('what is said is too long'))
+      })
     })
     asked.on('response', (response) => {
       let bytes = 0

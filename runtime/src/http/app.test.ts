@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import { Type } from 'typebox'
 import type { TenantCall } from '../flow.ts'
+import { buildOpenApi } from './openapi.ts'
 import { defineRoute, type Route } from './route.ts'
 import { pluginRoutes } from './routes/plugins.ts'
 import { codeOf, sendRaw, startTestServer, type TestServer } from './test-server.ts'
@@ -60,6 +61,21 @@ const routes: readonly Route[] = [
     }),
     responses,
     handler: ({ body }) => ({ status: 201, body, headers: { Location: '/api/v1/things/1' } }),
+  }),
+  defineRoute({
+    method: 'POST',
+    path: '/api/v1/things/{id}/sort',
+    name: 'sortThing',
+    summary: 'Sort',
+    tags: ['Test'],
+    auth: 'tenant',
+    params: Type.Object({ id: Type.String() }),
+    body: Type.Object(
+      { by: Type.Optional(Type.String()), order: Type.String({ default: 'asc' }) },
+      { additionalProperties: false },
+    ),
+    responses,
+    handler: ({ body }) => ({ body }),
   }),
   defineRoute({
     method: 'POST',
@@ -326,6 +342,29 @@ describe('the edge', () => {
     assert.equal((await start({})).status, 204)
     assert.equal((await start({ body: '{}', headers })).status, 204)
     assert.equal((await start({ body: '{"force":true}', headers })).status, 400)
+  })
+
+  it('takes no body for an empty object where every member may be left out, and nowhere else', async () => {
+    const sorted = (init: RequestInit) => server.ask('/api/v1/things/a/sort', { method: 'POST', ...init })
+    const json = { 'content-type': 'application/json' }
+    for (const init of [{}, { headers: json }, { headers: json, body: '' }, { headers: json, body: '{}' }]) {
+      const response = await sorted(init)
+      assert.deepEqual([response.status, await response.json()], [200, { order: 'asc' }], JSON.stringify(init))
+    }
+    assert.equal((await sorted({ headers: json, body: '{"by":"name","more":1}' })).status, 400)
+    assert.equal((await sorted({ headers: { 'content-type': 'text/plain' }, body: '{}' })).status, 415)
+    assert.equal((await server.ask('/api/v1/things', { method: 'POST' })).status, 415)
+    const documented = routes.filter(({ name }) => name === 'createThing' || name === 'sortThing')
+    const { paths } = buildOpenApi(
+      documented.map((route) => ({ ...route, example: {} })),
+      { title: 't', version: '1' },
+    )
+    assert.deepEqual(
+      Object.values(paths).map(
+        ({ post }) => (post?.requestBody as { readonly required?: boolean } | undefined)?.required,
+      ),
+      [true, false],
+    )
   })
 
   it('refuses a body on GET', async () => {

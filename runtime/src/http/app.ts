@@ -54,6 +54,13 @@ export interface HttpDeps extends GuardDeps {
   readonly workAtOnce?: number
   /** Streams of events of one subject at once; more are answered 429. */
   readonly maxStreamsPerSubject?: number
+  /**
+   * How long a client may take nothing of its answer before its connection is given up, default half a minute; ten times as long
+   * where the answer holds nothing but its bytes, and none of its tenant's reads waits for these.
+   */
+  readonly writeIdleMs?: number
+  /** Of whole answers of one tenant that wait for their clients; its reads wait where there are more. Default 64 MiB. */
+  readonly maxUnreadBytes?: number
   /** Pages of other origins that may call; absent: none. */
   readonly cors?: CorsOptions
   /** Where long bodies are taken apart; absent: on the event loop. */
@@ -78,6 +85,7 @@ const DEFAULT_MAX_IN_FLIGHT = 1_000
 const DEFAULT_MAX_IN_FLIGHT_PER_TENANT = 200
 const DEFAULT_WORK_AT_ONCE = 64
 const DEFAULT_MAX_STREAMS_PER_SUBJECT = 5
+const DEFAULT_MAX_UNREAD_BYTES = 64 * 1024 * 1024
 const EMPTY_BODY = Object.freeze({})
 
 export function createHttpApp(deps: HttpDeps): HttpApp {
@@ -114,6 +122,8 @@ class Edge {
   readonly #streamsOfSubjects: InFlight
   readonly #gate: FairGate
   readonly #costs = new AnswerCosts()
+  /** Answers that are made, and wait for their clients. */
+  #beingTaken = 0
   #isDraining = false
 
   constructor(deps: HttpDeps) {
@@ -124,7 +134,7 @@ class Edge {
     this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
     const most = deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT
     this.#places = new InFlight(most)
-    this.#gate = new FairGate(deps.workAtOnce ?? DEFAULT_WORK_AT_ONCE)
+    this.#gate = new FairGate(deps.workAtOnce ?? DEFAULT_WORK_AT_ONCE, deps.maxUnreadBytes ?? DEFAULT_MAX_UNREAD_BYTES)
     this.#streamsOfTenants = new InFlight(Math.ceil(most / 2))
     this.#streamsOfSubjects = new InFlight(deps.maxStreamsPerSubject ?? DEFAULT_MAX_STREAMS_PER_SUBJECT)
   }
@@ -134,7 +144,9 @@ class Edge {
     this.deadlines.forEach((timed) => {
       if (!(timed instanceof Exchange)) return
       timed.response.shouldKeepAlive = false
-      if (timed.isLive) timed.onDeadline()
+      if (!timed.isLive) return
+      timed.endBy(performance.now())
+      timed.onDeadline()
     })
   }
 
@@ -144,6 +156,7 @@ class Edge {
     if (this.#isDraining) ctx.res.shouldKeepAlive = false
     const exchange = new Exchange(ctx.req, ctx.res)
     exchange.cors = this.#cors
+    if (this.#deps.writeIdleMs !== undefined) exchange.writeIdleMs = this.#deps.writeIdleMs
     try {
       await this.#answer(ctx, exchange)
     } catch (error) {
@@ -151,6 +164,7 @@ class Edge {
     } finally {
       this.deadlines.unwatch(exchange)
       for (const leave of exchange.places) leave()
+      exchange.giveUpUnread()
       this.#report(exchange)
     }
   }
@@ -172,6 +186,12 @@ class Edge {
     exchange.deadlineMs = performance.now() + exchange.timeoutMs
     exchange.onLate = (late) => this.#fail(late, late.signal.reason)
     this.deadlines.watch(exchange)
+    exchange.onMade = () => {
+      this.#beingTaken += 1
+      exchange.places.push(() => {
+        this.#beingTaken -= 1
+      })
+    }
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
@@ -212,7 +232,8 @@ class Edge {
   #refuseOverload(request: IncomingMessage): void {
     if (this.#isDraining && mayBeSentElsewhere(request))
       throw refuse('shutting_down', 'the server is shutting down', { retryAfterMs: 5_000 })
-    if (this.deadlines.size >= this.#maxInFlight) {
+    // Nothing is worked on for readers who take their time: a thousand of them, without any token, would keep all others out.
+    if (this.deadlines.size - this.#beingTaken >= this.#maxInFlight) {
       throw refuse('server_busy', 'the server is working on as many requests as it may', { retryAfterMs: 1_000 })
     }
   }
@@ -243,10 +264,23 @@ class Edge {
     const kind = `${key} ${route.name}`
     const cost = this.#costs.expected(kind)
     const begin = (): void => {
-      exchange.places.push(() => {
+      let isWorking = true
+      const leave = (): void => {
+        if (!isWorking) return
+        isWorking = false
         this.#gate.leave(key, cost)
         if (exchange.answerBytes > 0) this.#costs.learn(kind, exchange.answerBytes)
-      })
+      }
+      exchange.places.push(leave)
+      // A client that reads slowly keeps nobody from work, but its own tenant where that has much unread.
+      const { onMade } = exchange
+      exchange.onMade = (bytes) => {
+        onMade(bytes)
+        exchange.isInTheWay = () => this.#gate.isShort(key)
+        this.#gate.keep(key, bytes)
+        leave()
+        exchange.places.push(() => this.#gate.drop(key, bytes))
+      }
     }
     const waits = this.#gate.enter(key, weight, cost, () => exchange.signal)
     if (waits !== undefined) return waits.then(begin)
@@ -358,7 +392,7 @@ async function readBody(
   reading: () => BodyReading,
 ): Promise<unknown> {
   const { route, body } = compiled
-  const mayBeEmpty = route.bodyOptional === true || (route.body === undefined && route.multipart === undefined)
+  const mayBeEmpty = compiled.mayLackBody || (route.body === undefined && route.multipart === undefined)
   const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx, reading())
   return body === null ? value : body.read(value)
 }

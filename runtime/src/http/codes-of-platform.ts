@@ -77,6 +77,11 @@ export const PLATFORM_CODES = {
     title: 'Database right missing',
     remedy: 'Grant the role what the documentation lists.',
   },
+  database_pooled: {
+    status: 500,
+    title: 'Database behind a pooler',
+    remedy: 'Name PostgreSQL itself, its own host and port, in database.registry_url.',
+  },
   database_statement_failed: {
     status: 500,
     title: 'Database statement failed',
@@ -106,6 +111,11 @@ export const PLATFORM_CODES = {
     status: 500,
     title: 'Issuer keys broken',
     remedy: 'Restore the key file from a backup, or remove it: tokens issued so far then end.',
+  },
+  issuer_keys_many: {
+    status: 500,
+    title: 'Too many issuer keys',
+    remedy: 'Rotate again when the oldest has ended, a day after it was replaced.',
   },
   issuer_keys_missing: { status: 500, title: 'Issuer keys missing', remedy: 'Start the server once; it makes them.' },
   issuer_keys_unsafe: {

@@ -42,7 +42,7 @@ const ANSWERS: Readonly<Record<string, (signal: AbortSignal) => Reply>> = {
   none: () => ({ stream: lines(0) }),
   breaking: () => ({ stream: lines(100_000, { failsAt: 50_000 }) }),
   noise: () => ({ stream: lines(Number.POSITIVE_INFINITY, { isNoise: true }) }),
-  events: (signal) => ({ stream: eventStream(eventsOf(), { signal }) }),
+  events: (signal) => ({ stream: eventStream(eventsOf(), { signal, tenant: 'acme' }) }),
 }
 
 async function* eventsOf() {

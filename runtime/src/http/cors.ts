@@ -3,7 +3,8 @@
  * answered for all that are configured; the request itself is decided by its tenant. No answer allows credentials: tokens
  * are sent by the page itself. Clients that are no browsers, and pages of this server, are not asked.
  */
-import type { Exchange } from './exchange.ts'
+import type { IncomingMessage } from 'node:http'
+import type { Principal } from '../flow.ts'
 import { refuse } from './problem.ts'
 
 export interface CorsOptions {
@@ -35,6 +36,7 @@ const ANSWER_HEADERS = [
   'ETag',
   'Idempotency-Replayed',
   'Location',
+  'Masked-Columns',
   'RateLimit',
   'RateLimit-Policy',
   'Retry-After',
@@ -46,7 +48,12 @@ const ANSWER_HEADERS = [
 const NOBODY = 'null'
 const PREFLIGHT_AGE_S = 600
 
-type Asking = Pick<Exchange, 'request' | 'principal' | 'tenant'>
+/** A request, and for whom it asks as far as that is known. */
+interface Asking {
+  readonly request: IncomingMessage
+  readonly principal: Principal | null
+  readonly tenant: string | null
+}
 
 export class Cors {
   readonly #everywhere: ReadonlySet<string>

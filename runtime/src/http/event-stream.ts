@@ -1,4 +1,6 @@
+import { setImmediate } from 'node:timers/promises'
 import type { ReplyStream } from './route.ts'
+import { StreamTurns } from './stream-turns.ts'
 
 export interface ServerEvent {
   /** Where a client resumes; without line breaks. */
@@ -9,6 +11,8 @@ export interface ServerEvent {
 }
 
 export interface EventStreamOptions {
+  /** Whose stream it is: tenants take turns. */
+  readonly tenant: string
   /** Ends the stream. */
   readonly signal: AbortSignal
   /** A comment is sent after so long without an event, so that proxies keep the connection. Default 15 s. */
@@ -19,6 +23,13 @@ export interface EventStreamOptions {
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 3_000
+/** Of one turn. */
+const MOST_EVENTS = 32
+/** And as many characters, but for the one event that goes beyond. */
+const MOST_CHARACTERS = 16 * 1024
+
+/** Of this process, as the event loop is. */
+const turns = new StreamTurns()
 
 /** Events as text/event-stream, ended by the signal even while the source is silent. */
 export function eventStream(events: AsyncIterable<ServerEvent>, options: EventStreamOptions): ReplyStream {
@@ -26,24 +37,48 @@ export function eventStream(events: AsyncIterable<ServerEvent>, options: EventSt
 }
 
 async function* eventChunks(source: AsyncIterable<ServerEvent>, options: EventStreamOptions): AsyncGenerator<string> {
-  const { signal, heartbeatMs = HEARTBEAT_MS, retryMs = RETRY_MS } = options
+  const { tenant, signal, heartbeatMs = HEARTBEAT_MS, retryMs = RETRY_MS } = options
   const events = source[Symbol.asyncIterator]()
   try {
     yield `retry: ${retryMs}\n\n`
-    let next = events.next()
+    let next = nextOf(events)
     for (;;) {
       const result = await soonest(next, signal, heartbeatMs)
       if (result === 'silent') yield ': still here\n\n'
       else if (result === 'ended' || result.done === true) return
       else {
-        yield formatEvent(result.value)
-        next = events.next()
+        await turns.next(tenant)
+        const piece = await pieceFrom(result.value, events, signal)
+        yield piece.text
+        next = piece.next
       }
     }
   } finally {
     // Not awaited: a source that waits for its next event answers only after it.
     void events.return?.()?.catch?.(() => {})
   }
+}
+
+/** That event, and those that are there before anything else has its turn. */
+async function pieceFrom(first: ServerEvent, events: AsyncIterator<ServerEvent>, signal: AbortSignal) {
+  const over = setImmediate(null)
+  let text = formatEvent(first)
+  let next = nextOf(events)
+  for (let count = 1; count < MOST_EVENTS && text.length < MOST_CHARACTERS && !signal.aborted; count += 1) {
+    // What fails is told where the stream waits for it, after what came before.
+    const result = await Promise.race([next.catch(() => null), over])
+    if (result === null || result.done === true) break
+    text += formatEvent(result.value)
+    next = nextOf(events)
+  }
+  return { text, next }
+}
+
+/** It may fail while the client is waited for, and nobody waits for it. */
+function nextOf(events: AsyncIterator<ServerEvent>): Promise<Next> {
+  const next = events.next()
+  next.catch(() => undefined)
+  return next
 }
 
 type Next = IteratorResult<ServerEvent>

@@ -11,6 +11,14 @@ const TRACEPARENT =
   /^(?:00(?=.{53}$)|(?!00|ff)[0-9a-f]{2})-((?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?=-|$)/
 /** A handler that does not heed its signal gets this long before the client is answered without it. */
 const GRACE_MS = 2_000
+/** Until a client reads on; then the connection is given up. */
+const WRITE_IDLE_MS = 30_000
+/**
+ * So many times as long for what holds nothing but its bytes. The kernel keeps megabytes of a connection, and says that it has
+ * room again when a third of them is read: of who reads 40 KB a second nothing is seen for more than half a minute.
+ */
+const PATIENT_TIMES = 10
+const NOTHING = (): void => {}
 
 /**
  * One request and its answer. It is the Call that handlers see; the signal, which few handlers need, is made
@@ -50,11 +58,21 @@ export class Exchange implements Call, Timed {
   /** Of the route: until the answer begins, and then for each of its chunks. */
   timeoutMs = 30_000
   deadlineMs = Number.POSITIVE_INFINITY
+  /** How long a client may take nothing of what it is sent. */
+  writeIdleMs = WRITE_IDLE_MS
+  /** Whether its bytes keep others of its tenant waiting. */
+  isInTheWay: () => boolean = () => false
+  /** Called where a whole answer of so many bytes is there, and lies in memory until its client has taken it. */
+  onMade: (bytes: number) => void = NOTHING
   /** The deadline passed before the answer began. */
   isLate = false
   isLive = false
   /** What may be answered late, in place of a handler that never settles. */
-  onLate: (exchange: Exchange) => void = () => {}
+  onLate: (exchange: Exchange) => void = NOTHING
+  /** At its last deadline the answer was still behind another of its connection. */
+  #waitedBehind = false
+  /** How often its time to be taken begins anew. */
+  #timesLeft = 0
   #abort: AbortController | null = null
   #aborted: unknown = undefined
 
@@ -104,6 +122,54 @@ export class Exchange implements Call, Timed {
     this.response.destroy()
   }
 
+  /** The client is given something to take. @param isPatient where it holds nothing but memory until it is taken */
+  awaitTaken(isPatient: boolean): void {
+    this.deadlineMs = performance.now() + this.writeIdleMs
+    this.#timesLeft = isPatient ? PATIENT_TIMES - 1 : 0
+  }
+
+  /** By then it ends, whatever there is to come. */
+  endBy(deadlineMs: number): void {
+    this.deadlineMs = deadlineMs
+    this.#timesLeft = 0
+    this.#waitedBehind = false
+  }
+
+  #endLate(): void {
+    const { socket, writableNeedDrain } = this.response
+    if (socket === null && !this.response.destroyed) {
+      // It waits behind another answer of its connection, whose client may be reading that.
+      this.#waitedBehind = true
+      this.deadlineMs = performance.now() + this.writeIdleMs
+      return
+    }
+    if (this.#waitedBehind) {
+      // Its turn may have come a moment ago.
+      this.#waitedBehind = false
+      this.deadlineMs = performance.now() + this.writeIdleMs
+      return
+    }
+    if (this.#timesLeft > 0 && !this.isInTheWay()) {
+      this.#timesLeft -= 1
+      this.deadlineMs = performance.now() + this.writeIdleMs
+      return
+    }
+    const isFirst = this.#aborted === undefined
+    this.abort(refuse('deadline_exceeded', 'the answer took too long'))
+    // A live one whose client takes nothing would never end: its last word waits behind the rest.
+    if (!this.isLive || writableNeedDrain) this.cutOff()
+    else if (isFirst) this.deadlineMs = performance.now() + GRACE_MS
+    else this.response.end()
+  }
+
+  /** What is left of an answer, and not taken, is kept no longer than any of its pieces. */
+  giveUpUnread(): void {
+    const { socket } = this.response
+    if (socket === null || socket.destroyed || socket.writableLength === 0) return
+    const late = setTimeout(() => this.cutOff(), PATIENT_TIMES * this.writeIdleMs).unref()
+    this.response.once('close', () => clearTimeout(late))
+  }
+
   /** Also comes after every whole answer, where nobody is left to tell. */
   #onClose(): void {
     if (!this.response.writableFinished) this.abort(clientGone())
@@ -111,9 +177,7 @@ export class Exchange implements Call, Timed {
 
   onDeadline(): void {
     if (this.response.headersSent) {
-      this.abort(refuse('deadline_exceeded', 'the answer took too long'))
-      if (this.isLive) this.response.end()
-      else this.cutOff()
+      this.#endLate()
       return
     }
     if (this.isLate) {

@@ -14,6 +14,8 @@ interface Share {
   /** How far it has come: what it began, by its weight. Who has come least far is next. */
   mark: number
   weight: number
+  /** Bytes of answers that are made and not taken. */
+  unread: number
   readonly waiting: Waiter[]
 }
 
@@ -22,15 +24,20 @@ const MOST_OF_ONE = 0.75
 
 export class FairGate {
   readonly #capacity: number
+  readonly #mostUnread: number
   readonly #shares = new Map<string, Share>()
   #used = 0
   #waiting = 0
   /** The mark of whoever began last. */
   #clock = 0
 
-  /** @param capacity cost that may be under way at once */
-  constructor(capacity: number) {
+  /**
+   * @param capacity cost that may be under way at once
+   * @param mostUnread bytes of one key's answers that are kept; while there are more, nothing of it begins
+   */
+  constructor(capacity: number, mostUnread: number = Number.POSITIVE_INFINITY) {
     this.#capacity = capacity
+    this.#mostUnread = mostUnread
   }
 
   /**
@@ -59,21 +66,42 @@ export class FairGate {
     if (this.#waiting > 0) this.#next()
   }
 
+  /** An answer that is in memory until it is dropped, by the same number of bytes. */
+  keep(key: string, bytes: number): void {
+    const share = this.#shares.get(key) ?? this.#join(key)
+    share.unread += bytes
+  }
+
+  drop(key: string, bytes: number): void {
+    const share = this.#shares.get(key)
+    if (share === undefined) return
+    share.unread -= bytes
+    this.#forget(key, share)
+    if (this.#waiting > 0) this.#next()
+  }
+
+  /** Whether something of that key waits until some of its answers are taken. */
+  isShort(key: string): boolean {
+    const share = this.#shares.get(key)
+    return share !== undefined && share.waiting.length > 0 && share.unread > this.#mostUnread
+  }
+
   #bounded(cost: number): number {
     return Math.min(Math.max(1, Math.round(cost)), Math.ceil(this.#capacity / 2))
   }
 
   #join(key: string): Share {
-    const share: Share = { used: 0, mark: this.#clock, weight: 1, waiting: [] }
+    const share: Share = { used: 0, mark: this.#clock, weight: 1, unread: 0, waiting: [] }
     this.#shares.set(key, share)
     return share
   }
 
   #forget(key: string, share: Share): void {
-    if (share.used <= 0 && share.waiting.length === 0) this.#shares.delete(key)
+    if (share.used <= 0 && share.unread <= 0 && share.waiting.length === 0) this.#shares.delete(key)
   }
 
   #mayBegin(share: Share, cost: number): boolean {
+    if (share.unread > this.#mostUnread) return false
     return share.used === 0 || share.used + cost <= this.#capacity * MOST_OF_ONE
   }
 

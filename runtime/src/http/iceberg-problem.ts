@@ -1,5 +1,5 @@
+import type { Problem } from './problem-document.ts'
 /** Problems as clients of the Iceberg REST catalog read them: `{error: {message, type, code}}`. */
-import type { Problem } from './problem.ts'
 
 /** Everything below answers in the form of the Iceberg REST specification. */
 export const ICEBERG_PREFIX = '/iceberg/v1/'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Call, IdempotencyClaim, Principal } from '../flow.ts'
-import type { Keep } from '../operations/platform.ts'
+import type { Keep } from '../operations/keep.ts'
 import {
   type IdempotencyScope,
   type IdempotencyStart,

@@ -3,7 +3,7 @@ import type { TObject, TSchema } from 'typebox'
 import { ERROR_CODES, type KnownCode } from './codes.ts'
 import type { OperationExample, OperationExamples } from './example.ts'
 import { offeredTypes } from './media-types.ts'
-import type { ResponseSpec, Route } from './route.ts'
+import { mayLackBody, type ResponseSpec, type Route } from './route.ts'
 
 export interface OpenApiInfo {
   readonly title: string
@@ -218,7 +218,7 @@ function requestBodyOf(route: Route, { body }: OperationExample, schemas: Record
   if (route.body === undefined) return undefined
   const schema = hoist({ ...route.body, required: requiredOf(route.body) } as TSchema, schemas)
   const content = { 'application/json': { schema, ...exampleOf(body) } }
-  return { required: route.bodyOptional !== true, content }
+  return { required: !mayLackBody(route), content }
 }
 
 function responsesOf(route: Route, example: OperationExample, schemas: Record<string, Json>): Record<string, Json> {

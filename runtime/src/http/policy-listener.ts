@@ -10,8 +10,8 @@ import type { AddressInfo } from 'node:net'
 import { isSluiceError, type Logger, type PolicyProtocol, type PolicyRequest } from '@sluice/sdk'
 import { principalOfEngineUser } from '../auth/engine-user.ts'
 import type { TrustedIssuer } from '../auth/issuers.ts'
+import type { CatalogDeps } from '../operations/catalog/deps.ts'
 import { type Asker, type Asking, allows } from '../operations/catalog/engine-policy.ts'
-import type { Platform } from '../operations/platform.ts'
 import type { RunningServer } from './server.ts'
 
 export interface PolicyListenerOptions {
@@ -37,7 +37,7 @@ const ANSWER_MS = 20_000
 const IDLE_MS = 75_000
 
 /** Rejects where the address cannot be had. */
-export async function startPolicyListener(platform: Platform, options: PolicyListenerOptions): Promise<RunningServer> {
+export async function startPolicyListener(deps: CatalogDeps, options: PolicyListenerOptions): Promise<RunningServer> {
   let atOnce = 0
   const { cert, key, clientCa } = options.tls
   const tls = { cert, key, ca: clientCa, requestCert: true, rejectUnauthorized: true, minVersion: 'TLSv1.2' } as const
@@ -45,7 +45,7 @@ export async function startPolicyListener(platform: Platform, options: PolicyLis
   const server = createServer({ ...tls, ...times }, (request, response) => {
     if (atOnce >= MAX_AT_ONCE) return reply(response, 503)
     atOnce += 1
-    void handle(platform, options, request, response).finally(() => {
+    void handle(deps, options, request, response).finally(() => {
       atOnce -= 1
     })
   })
@@ -58,7 +58,7 @@ export async function startPolicyListener(platform: Platform, options: PolicyLis
 }
 
 async function handle(
-  platform: Platform,
+  deps: CatalogDeps,
   options: PolicyListenerOptions,
   request: IncomingMessage,
   response: ServerResponse,
@@ -69,7 +69,7 @@ async function handle(
     const asked = options.protocol.read((request.url ?? '').slice(1), JSON.parse(await bodyOf(request)))
     if (asked === null) return reply(response, 404)
     if (asked.questions.length > MAX_QUESTIONS) throw new Error('the question is about too much at once')
-    reply(response, 200, await answerTo(platform, asking, asked, options.issuer))
+    reply(response, 200, await answerTo(deps, asking, asked, options.issuer))
   } catch (error) {
     options.logger.warn('a question of an engine outside could not be answered', {
       code: isSluiceError(error) ? error.code : undefined,
@@ -80,14 +80,14 @@ async function handle(
 }
 
 async function answerTo(
-  platform: Platform,
+  deps: CatalogDeps,
   asking: Asking,
   { user, questions, answer }: PolicyRequest,
   issuer: TrustedIssuer,
 ): Promise<unknown> {
   const asker = { user, principal: personOrNobody(user, issuer) }
   const allowed: boolean[] = []
-  for (const question of questions) allowed.push(await allows(platform, asking, asker, question))
+  for (const question of questions) allowed.push(await allows(deps, asking, asker, question))
   return answer(allowed)
 }
 

@@ -2,6 +2,7 @@ import { type ErrorKind, isSluiceError, SluiceError, type SluiceErrorOptions } f
 import type { Principal } from '../flow.ts'
 import { ERROR_CODES, errorCode, type KnownCode } from './codes.ts'
 import { ICEBERG_PREFIX, inIcebergForm } from './iceberg-problem.ts'
+import type { Problem } from './problem-document.ts'
 
 /** One fault of an input. Says where and what, and never repeats the value. */
 export interface InputFault {
@@ -10,13 +11,6 @@ export interface InputFault {
   readonly pointer: string
   readonly message: string
   readonly hint?: string
-}
-
-/** An answer of RFC 9457. */
-export interface Problem {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
 }
 
 interface ProblemContext {

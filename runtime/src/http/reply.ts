@@ -5,15 +5,15 @@ import { rangeOf } from './byte-range.ts'
 import { compressed, endOf, gzipInto, isCompressible, LEAST_BYTES } from './compression.ts'
 import { matchedEtag } from './etag.ts'
 import type { Exchange } from './exchange.ts'
-import type { Problem } from './problem.ts'
+import type { Problem } from './problem-document.ts'
 import type { Reply, ReplyFile, ReplyStream } from './route.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 const POLICY = "default-src 'none'; frame-ancestors 'none'"
-/** Until a client reads on; then the connection is given up. */
-const WRITE_IDLE_MS = 30_000
 const COALESCE_BYTES = 64 * 1024
+/** Of a whole answer that is longer than that; each is written by itself. */
+const PIECE_BYTES = COALESCE_BYTES + 1
 /** What a client may still send after it was refused, so that it gets to read the answer. */
 const LINGER_BYTES = 1024 * 1024
 const LINGER_MS = 1_000
@@ -40,11 +40,11 @@ function sendBody(
 ): Promise<void> | void {
   const status = reply.status ?? 200
   if (!isToBeCompressed(exchange, contentType, body.length)) {
-    return sendWhole(exchange, status, headOf(exchange, reply, contentType), body)
+    return sendAsTaken(exchange, status, headOf(exchange, reply, contentType), body)
   }
   const head = headOf(exchange, reply, contentType, GZIPPED)
   exchange.answerBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
-  return compressed(body).then((bytes) => sendWhole(exchange, status, head, bytes))
+  return compressed(body).then((bytes) => sendAsTaken(exchange, status, head, bytes))
 }
 
 function isToBeCompressed({ likesGzip }: Exchange, contentType: string, bytes: number): boolean {
@@ -108,8 +108,13 @@ function override(head: string[], headers: Readonly<Record<string, string>>): vo
 }
 
 function sendWhole(exchange: Exchange, status: number, head: string[], body: string | Uint8Array): void {
+  if (beginWhole(exchange, status, head, body)) exchange.response.end(body)
+}
+
+/** False where nothing is left to be sent. */
+function beginWhole(exchange: Exchange, status: number, head: string[], body: string | Uint8Array): boolean {
   const { request, response } = exchange
-  if (response.headersSent || response.destroyed) return
+  if (response.headersSent || response.destroyed) return false
   if (!NO_CONTENT.has(status)) {
     const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
     // What it has cost to make, which compressing makes no less.
@@ -118,11 +123,35 @@ function sendWhole(exchange: Exchange, status: number, head: string[], body: str
   }
   if (hasBody(request) && !request.complete) {
     sendAndLinger(exchange, status, head, body)
-    return
+    return false
   }
   response.writeHead(status, head)
-  if (request.method === 'HEAD' || NO_CONTENT.has(status)) response.end()
-  else response.end(body)
+  if (request.method !== 'HEAD' && !NO_CONTENT.has(status)) return true
+  response.end()
+  return false
+}
+
+/** What is long goes as its client takes it: written in one go it would lie in memory for as long as the client likes. */
+function sendAsTaken(
+  exchange: Exchange,
+  status: number,
+  head: string[],
+  body: string | Uint8Array,
+): Promise<void> | void {
+  if (!beginWhole(exchange, status, head, body)) return
+  if (body.length <= COALESCE_BYTES) exchange.response.end(body)
+  else return sendInPieces(exchange, typeof body === 'string' ? Buffer.from(body) : body)
+}
+
+async function sendInPieces(exchange: Exchange, bytes: Uint8Array): Promise<void> {
+  exchange.onMade(bytes.byteLength)
+  const { response } = exchange
+  // Not by the signal: an answer that came late is still one, and whoever takes nothing of it is cut off by the deadline.
+  for (let at = 0; at < bytes.byteLength && !response.destroyed; at += PIECE_BYTES) {
+    exchange.awaitTaken(true)
+    if (!response.write(bytes.subarray(at, at + PIECE_BYTES))) await drained(response)
+  }
+  response.end()
 }
 
 /**
@@ -172,7 +201,7 @@ async function sendStream(
   if (response.headersSent || response.destroyed || isHead) await chunks.return?.()
   if (response.headersSent || response.destroyed) return
   exchange.isLive = stream.live === true
-  exchange.deadlineMs = exchange.isLive ? liveUntilMs(exchange) : performance.now() + WRITE_IDLE_MS
+  exchange.deadlineMs = exchange.isLive ? liveUntilMs(exchange) : performance.now() + exchange.writeIdleMs
   const bytes = beginning.isAll ? lengthOf(beginning.chunks) : Number.POSITIVE_INFINITY
   const isCompressed = !asItIs && stream.live !== true && isToBeCompressed(exchange, stream.contentType, bytes)
   response.writeHead(reply.status ?? 200, headOf(exchange, reply, stream.contentType, { isCompressed }))
@@ -224,6 +253,7 @@ async function pump(
   chunks: AsyncIterator<string | Uint8Array>,
 ): Promise<void> {
   const { signal } = exchange
+  const untilMs = exchange.deadlineMs
   const writer = new CoalescingWriter(sink, exchange.isLive ? 0 : COALESCE_BYTES)
   let isRead = beginning.isAll
   try {
@@ -235,8 +265,11 @@ async function pump(
         isRead = true
         break
       }
-      if (!exchange.isLive) exchange.deadlineMs = performance.now() + WRITE_IDLE_MS
+      // Others are waited for by what makes their rows.
+      exchange.awaitTaken(exchange.isLive)
       await writer.write(next.value)
+      // Of a live one the end alone is set: whoever reads on may wait for what comes.
+      if (exchange.isLive) exchange.endBy(untilMs)
     }
     if (!signal.aborted) await writer.flush()
   } finally {

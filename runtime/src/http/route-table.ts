@@ -5,7 +5,7 @@ import { type BodyParser, bytesReader, formReader, ignoringReader, jsonReader, s
 import { mayCompress } from './compression.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'
 import { offeredTypes } from './media-types.ts'
-import type { BodyFormat, Route } from './route.ts'
+import { type BodyFormat, mayLackBody, type Route } from './route.ts'
 
 /** A route with what is made once for all of its requests; readers of inputs when the first request needs them. */
 export interface CompiledRoute {
@@ -17,6 +17,7 @@ export interface CompiledRoute {
   readonly types: readonly string[]
   readonly mayCompress: boolean
   readonly readBody: BodyParser | null
+  readonly mayLackBody: boolean
 }
 
 export interface RouteMatch {
@@ -136,6 +137,7 @@ function compile(route: Route, readBody: BodyParser): CompiledRoute {
     },
     types: offeredTypes(route),
     mayCompress: mayCompress(route),
+    mayLackBody: mayLackBody(route),
     readBody: takesBody ? (route.multipart === undefined ? readBody : formReader(route.multipart)) : null,
   }
 }

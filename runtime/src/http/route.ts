@@ -155,8 +155,6 @@ export interface RouteSpec<
    * after it. Undefined: there is nothing to wait for.
    */
   ready?(call: CallFor<Auth, ValueOf<Params>, ValueOf<Query>, BodyOf<Body, Multipart>>): Promise<void> | undefined
-  /** The body may be left out; it is then an empty object with the schema's defaults. */
-  readonly bodyOptional?: boolean
   readonly multipart?: Multipart
   /** Honours Idempotency-Key. Needs `authorize`, which runs before a stored answer is given again. */
   readonly idempotent?: boolean
@@ -171,7 +169,6 @@ export interface Route extends RouteHead {
   readonly params?: TObject | undefined
   readonly query?: TObject | undefined
   readonly body?: TSchema | undefined
-  readonly bodyOptional?: boolean
   readonly multipart?: MultipartSpec | undefined
   readonly idempotent?: boolean
   tokens?(body: unknown): number
@@ -179,6 +176,25 @@ export interface Route extends RouteHead {
   authorize?(call: TenantCall): Promise<void> | void
   handler(call: TenantCall): Promise<Reply> | Reply
 }
+
+/** A body of which every member may be left out may be left out itself: it is then an empty object with the schema's defaults. */
+export function mayLackBody({ method, body, bodyFormat = 'json', bodyTypes }: Route): boolean {
+  if (method !== 'POST' || body === undefined || bodyFormat !== 'json' || bodyTypes !== undefined) return false
+  const { type, required = [], minProperties = 0, anyOf } = body as EmptiableSchema
+  return (
+    type === 'object' && required.every((name) => hasDefault(body, name)) && minProperties === 0 && anyOf === undefined
+  )
+}
+
+interface EmptiableSchema {
+  readonly type?: unknown
+  readonly required?: readonly string[]
+  readonly minProperties?: number
+  readonly anyOf?: unknown
+  readonly properties?: Readonly<Record<string, { readonly default?: unknown }>>
+}
+
+const hasDefault = (schema: EmptiableSchema, name: string) => schema.properties?.[name]?.default !== undefined
 
 /** Gives the handler the types of its schemas. */
 export function defineRoute<

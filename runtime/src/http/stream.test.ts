@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import { Type } from 'typebox'
@@ -31,6 +31,17 @@ async function* silence(signal: AbortSignal): AsyncGenerator<ServerEvent> {
   await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
 }
 
+async function* flood(): AsyncGenerator<ServerEvent> {
+  try {
+    for (;;) {
+      source.pulled += 1
+      yield { data: BIG }
+    }
+  } finally {
+    source.closed += 1
+  }
+}
+
 const BIG = 'x'.repeat(32 * 1024)
 
 /** A line a row, a chunk a batch. */
@@ -48,8 +59,29 @@ const kinds: Readonly<Record<string, (call: TenantCall) => ReplyStream>> = {
   faltering: () => rows(batches(9, () => '{}', 3)),
   breaking: () => rows(batches(9, () => BIG, 5)),
   endless: () => rows(batches(Number.POSITIVE_INFINITY, () => BIG)),
-  events: ({ signal, lastEventId }) =>
-    eventStream(lastEventId === '8' ? silence(AbortSignal.abort()) : silence(signal), { signal, heartbeatMs: 20 }),
+  events: ({ signal, tenant, lastEventId }) =>
+    eventStream(lastEventId === '8' ? silence(AbortSignal.abort()) : silence(signal), {
+      signal,
+      tenant,
+      heartbeatMs: 20,
+    }),
+  flood: (call) => eventStream(flood(), call),
+}
+
+/** A client that asks and never reads. */
+async function stalled(server: TestServer, path: string): Promise<Socket> {
+  const socket = connect(server.port, '127.0.0.1').pause()
+  socket.on('error', () => undefined)
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${await server.token()}\r\n\r\n`)
+  return socket
+}
+
+/** Nothing more is made, as nobody takes it. */
+async function standstill(): Promise<void> {
+  for (let before = -1; before !== source.pulled; ) {
+    before = source.pulled
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
 }
 
 const streams = defineRoute({
@@ -118,14 +150,39 @@ describe('streams', () => {
     const token = await server.token()
     socket.write(`GET /api/v1/streams/endless HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`)
     await until('rows are made', () => source.pulled > 2)
-    let before = -1
-    while (before !== source.pulled) {
-      before = source.pulled
-      await new Promise((resolve) => setTimeout(resolve, 200))
-    }
+    await standstill()
     assert.ok(source.pulled < 2000, `made ${source.pulled} batches of 64 KiB for nobody`)
     socket.destroy()
     await until('no request is under way', () => server.app.inFlight === 0)
+  })
+
+  it('give a place back where their client has taken nothing for a while, live or not', async () => {
+    await using other = await startTestServer([streams], { writeIdleMs: 300, maxStreamsPerSubject: 1 })
+    for (const kind of ['flood', 'endless']) {
+      source.closed = 0
+      const socket = await stalled(other, `/api/v1/streams/${kind}`)
+      await until('it is under way', () => other.app.inFlight === 1)
+      await until('it has been given up', () => other.app.inFlight === 0 && source.closed === 1)
+      assert.equal((await other.ask(`/api/v1/streams/${kind}`, { method: 'HEAD' })).status, 200, 'its place is free')
+      socket.destroy()
+    }
+  })
+
+  it('stay with who reads, however long there is nothing but heartbeats', async () => {
+    await using other = await startTestServer([streams], { writeIdleMs: 1 })
+    const response = await other.ask('/api/v1/streams/events')
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    let text = ''
+    while (text.split('still here').length < 12) text += Buffer.from((await reader.read()).value ?? []).toString()
+    await reader.cancel()
+  })
+
+  it('do not keep a server that stops, though their client takes nothing', async () => {
+    await using other = await startTestServer([streams])
+    const socket = await stalled(other, '/api/v1/streams/flood')
+    await standstill()
+    await other.server.stop(3_600_000)
+    socket.destroy()
   })
 
   it('send events, heartbeats in between, and say where to go on', async () => {

@@ -1,7 +1,8 @@
 /** Makes the products of a wave, one after the other: what it was asked for, and what is made of that. */
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
-import type { MaterializeDeps, MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
+import type { MaterializeDeps } from '../materializer/deps.ts'
+import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import { UNCHANGED } from '../materializer/unchanged.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { recordedError } from '../registry/deployments.ts'

@@ -173,3 +173,21 @@ describe('where connections may go', () => {
     )
   })
 })
+
+it('whoever waits for a name that nobody tells goes with his signal', async () => {
+  const never = () => new Promise<never>(() => undefined)
+  const policies = {
+    'the name that is asked for': createNetworkPolicy(RULES, never),
+    'a name of our own': createNetworkPolicy(
+      { ...RULES, ownEndpoints: () => [{ address: 'registry.internal', port: null }] },
+      (host) => (host === 'registry.internal' ? never() : Promise.resolve([{ address: '8.8.8.8' }])),
+    ),
+  }
+  for (const [what, policy] of Object.entries(policies)) {
+    const gone = new AbortController()
+    const found = policy.resolve('receiver.test', 443, gone.signal)
+    await new Promise((resolve) => setImmediate(resolve))
+    gone.abort(new Error('gone'))
+    await assert.rejects(found, { message: 'gone' }, what)
+  }
+})

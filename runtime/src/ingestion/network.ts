@@ -107,9 +107,10 @@ export function createNetworkPolicy(rules: NetworkRules, lookUp: LookUp = bySyst
   return {
     async resolve(host, port, signal) {
       signal.throwIfAborted()
-      const found = await resolveOnce(host)
+      const found = await notLonger(resolveOnce(host, lookUp), signal)
       const [address, family] = canonical(found.address)
-      if (await isAllowed(address, family === 4 ? 'ipv4' : 'ipv6', port)) return { address, family }
+      const judged = isAllowed(address, family === 4 ? 'ipv4' : 'ipv6', port)
+      if (await notLonger(judged, signal)) return { address, family }
       throw new SluiceError('PERMISSION', 'connections to that address are not allowed', {
         code: 'address_refused',
         remedy: 'Use an address of the public internet, or let the operator allow the range under network.allow.',
@@ -164,13 +165,29 @@ function addressesOf(lookUp: LookUp): (host: string) => Promise<readonly string[
   }
 }
 
-async function resolveOnce(host: string): Promise<{ readonly address: string }> {
+async function resolveOnce(host: string, lookUp: LookUp): Promise<{ readonly address: string }> {
   if (isIP(host)) return { address: host }
   if (!/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(host)) throw unresolvable()
-  try {
-    return await lookup(host)
-  } catch (cause) {
+  const [first] = await lookUp(host).catch((cause: unknown) => {
     throw unresolvable(cause)
+  })
+  if (first === undefined) throw unresolvable()
+  return first
+}
+
+/**
+ * The system looks a name up for as long as its servers say nothing, and nobody can call it off; whoever waits for it goes with his
+ * signal. Throws the signal's reason.
+ */
+async function notLonger<Value>(found: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const gone = () => reject(signal.reason)
+  signal.addEventListener('abort', gone, { once: true })
+  try {
+    if (signal.aborted) gone()
+    return await Promise.race([found, promise])
+  } finally {
+    signal.removeEventListener('abort', gone)
   }
 }
 

@@ -1,4 +1,5 @@
 /** What a run is doing to a product, while it does it: which step, and which stores are being written. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { StoreOutcome } from '../materializer/sync-endpoints.ts'
 import type { Product } from '../registry/products.ts'
@@ -24,6 +25,9 @@ export interface ProgressWriter {
   settle(): Promise<void>
 }
 
+/** Whoever looks at a run does so now and then: stores that take a small change one after the other are told of together. */
+const EVERY_MS = 250
+
 /** Beside the outcomes of products that are done. One statement at a time, and of what waits the newest; nobody waits for it. */
 export function productProgress(
   pool: pg.Pool,
@@ -33,11 +37,14 @@ export function productProgress(
 ): ProgressWriter {
   let waiting: ProductProgress | null = null
   let writing: Promise<void> = Promise.resolve()
+  const settled = new AbortController()
   const write = async (): Promise<void> => {
     const progress = waiting
     waiting = null
     // A lost lease is found by what is written at the end; a report that fails is no reason to stop.
     if (progress !== null) await saveRunResult(pool, lease, { products: done, progress }).catch(() => undefined)
+    // The end of the work ends it, and what waits is written at once.
+    await sleep(EVERY_MS, undefined, { signal: settled.signal }).catch(() => undefined)
   }
   const tell = (phase: ProductProgress['phase'], epoch: number | null, stores: readonly StoreOutcome[]): void => {
     if (waiting === null) writing = writing.then(write)
@@ -46,6 +53,9 @@ export function productProgress(
   return {
     begun: () => tell('making', null, []),
     report: (epoch, stores) => tell('writing', epoch, stores),
-    settle: () => writing,
+    settle() {
+      settled.abort()
+      return writing
+    },
   }
 }

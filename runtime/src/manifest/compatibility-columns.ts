@@ -1,5 +1,5 @@
 import { type LogicalType, parseDecimal, type TableSchema, typeName } from '@sluice/sdk'
-import type { Change } from './compatibility.ts'
+import type { Change } from './compatibility-change.ts'
 import { canonical } from './digest.ts'
 import { type Input, keepsMissing, type ManifestSet, type OutputColumn, type OutputManifest } from './manifest-set.ts'
 

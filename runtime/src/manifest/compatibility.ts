@@ -1,25 +1,10 @@
 import { parseInterval, parseTtl } from '@sluice/sdk'
+import type { Change, Verdict } from './compatibility-change.ts'
 import { compareColumns, compareWriting, sharesHistory } from './compatibility-columns.ts'
 import { canonical } from './digest.ts'
 import type { LookupFields, RealtimeFields, TimeseriesFields } from './files/serving.ts'
 import { type Endpoint, type ManifestSet, outputSchema } from './manifest-set.ts'
 import type { JsonObject } from './problem.ts'
-
-/**
- * What a new version means for those who read the product: nothing, something more, or that what worked may not.
- * A breaking change needs a new major version.
- */
-export type Verdict = 'compatible' | 'additive' | 'breaking'
-
-export interface Change {
-  readonly verdict: Verdict
-  /** What it concerns: `output.schema.email`, `serving.lookup.index_columns`. */
-  readonly subject: string
-  /** The column, where it concerns one. */
-  readonly column?: string
-  /** What changes and, where it breaks something, for whom. */
-  readonly reason: string
-}
 
 export interface Compatibility {
   /** The gravest verdict of all changes. */

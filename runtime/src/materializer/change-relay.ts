@@ -38,7 +38,7 @@ import { isClearedLoginTaken } from '../registry/tenants.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type ChangeDeps, ChangesLost, changesSince } from './change-epochs.ts'
 import { mayStay, type PlannedTopic, planTopics } from './change-plan.ts'
-import type { MaterializeDeps } from './materialize.ts'
+import type { MaterializeDeps } from './deps.ts'
 
 export interface ChangeRelayOptions extends ChangeDeps, Pick<MaterializeDeps, 'logger'> {
   /** Of the registry, for the connection that listens. */

@@ -2,7 +2,9 @@
 import type { ColumnLineage, Engine, EngineLimits, KeyedParts } from '@sluice/engine'
 import { isSluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
-import { chosenColumns, type InputState, stagedTable } from './transform.ts'
+import type { InputState } from './input-state.ts'
+import { stagedTable } from './staged-rows.ts'
+import { chosenColumns } from './transform.ts'
 
 /**
  * `rows`: each row of the product is made of one of the input's, by whose key it goes. `keys`: the rows with one key of the product

@@ -11,10 +11,10 @@ import type { RegistryLake } from '../lake/testing.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { ColumnMask } from '../policy/masking.ts'
 import { deltaChangeSet } from './change-set.ts'
+import type { InputState } from './input-state.ts'
 import { type LakeState, stateOfScan, stateTable } from './lake-state.ts'
 import { maskKey } from './mask-sql.ts'
 import { prepare } from './prepare.ts'
-import type { InputState } from './transform.ts'
 import { lakeTable, type VariantPlan } from './variants.ts'
 
 /** A file of fewer rows is written anew for any of them. */

@@ -11,22 +11,14 @@ import { isSluiceError, type Variant } from '@sluice/sdk'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import { keepsMissing, type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import { type ChangeWay, changeWay } from './change-ways.ts'
+import type { InputState } from './input-state.ts'
 import { type LakeColumn, type LakeState, stateOfScan } from './lake-state.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { ownRows } from './own-rows.ts'
+import { stagedTable } from './staged-rows.ts'
 import { SIDES, type Side, touchedRows } from './touched-rows.ts'
-import {
-  chosenColumns,
-  type InputRows,
-  type InputState,
-  type RowRules,
-  rowGiver,
-  rowRules,
-  sameRows,
-  stagedTable,
-  type TransformDeps,
-  transformed,
-} from './transform.ts'
+import { chosenColumns, type InputRows, type RowRules, rowGiver, rowRules, sameRows, transformed } from './transform.ts'
+import type { TransformDeps } from './transform-deps.ts'
 import { lakeTable, layoutOf, type VariantPlan } from './variants.ts'
 
 /** Of a product with fewer rows all are written anew: one job does that, and finding what has changed takes two a variant. */

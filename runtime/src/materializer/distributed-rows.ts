@@ -5,8 +5,10 @@ import { quoteName } from '@sluice/engine'
 import { type Column, type Compute, openTenantScope, SluiceError } from '@sluice/sdk'
 import { arrivingColumns, arrivingName, csvOf } from '../compute/rows-csv.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { InputState } from './input-state.ts'
 import { stagedColumns } from './staged-columns.ts'
-import type { InputState, StagedRows, TransformDeps } from './transform.ts'
+import type { StagedRows } from './staged-rows.ts'
+import type { TransformDeps } from './transform-deps.ts'
 
 const ARRIVING = 'arriving'
 

@@ -6,8 +6,10 @@ import type { Lake, StagedCommit } from '@sluice/iceberg'
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
+import { passEpoch } from '../registry/fences.ts'
 import { type EpochMasks, findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Pause, type Product, setPause } from '../registry/products.ts'
+import { passDeliveries } from '../registry/webhooks.ts'
 import { lakeTable } from './variants.ts'
 
 export interface EpochNote {
@@ -103,7 +105,12 @@ export async function pauseIfOutdated(product: Product, deps: EpochNoteDeps): Pr
   const note = await unknownEpoch(product, deps)
   if (note === null) return null
   const pause: Pause = { reason: 'registry_outdated', version: note.version, since: note.committed_at }
-  await inTransaction(deps.pool, (tx) => setPause(tx, product.id, pause))
+  await inTransaction(deps.pool, async (tx) => {
+    await setPause(tx, product.id, pause)
+    // Whoever is right: stores, readers, followers and receivers have heard of what came after the dump.
+    await passEpoch(tx, product.id, note.epoch)
+    await passDeliveries(tx, product.id)
+  })
   const { id, tenant } = product
   deps.logger.warn('the lake has an epoch of a product that the registry does not know; nothing is written to it', {
     tenant,

@@ -1,7 +1,5 @@
-/** What a product is to have nothing more of: a row of one of its sources, and all that it was before. */
-import { quoteName, quoteText, sqlType } from '@sluice/engine'
 import type { StagedCommit, TableRef, TableState } from '@sluice/iceberg'
-import { type LogicalType, SluiceError } from '@sluice/sdk'
+import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import { keepsMissing, type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
@@ -10,39 +8,16 @@ import { latestEpoch, type Materialization } from '../registry/materializations.
 import { forgetProfiles } from '../registry/past-epochs.ts'
 import type { Product } from '../registry/products.ts'
 import { newestSummary } from './changed-rows.ts'
+import type { MaterializeDeps } from './deps.ts'
 import { noteMove } from './epoch-note.ts'
+import type { ErasedKey, ErasedValue } from './erased-key.ts'
 import { readInputs } from './inputs.ts'
-import type { MaterializeDeps } from './materialize.ts'
 import { keysCopied } from './row-wise.ts'
 import { lakeTable, tablesOfProduct } from './variants.ts'
-
-/** Of the raw table: what it is there, whatever type other tables carry it in. */
-export interface ErasedValue {
-  /** That the type can be cast from. */
-  readonly text: string
-  readonly type: LogicalType
-}
-
-/** By column. */
-export type ErasedKey = Readonly<Record<string, ErasedValue>>
 
 export interface ErasedRow {
   readonly table: TableRef
   readonly key: ErasedKey
-}
-
-/** A boolean SQL expression over the columns. */
-export function keyCondition(
-  key: ErasedKey,
-  columns: readonly { readonly name: string; readonly type: LogicalType }[],
-): string {
-  const parts = Object.entries(key).map(([name, { text, type }]) => {
-    const column = columns.find((one) => one.name === name)
-    if (column === undefined) throw new Error(`the table has no column of the key ${name}`)
-    const given = `TRY_CAST(${quoteText(text)} AS ${sqlType(type)})`
-    return `${quoteName(name)} = ${type === column.type ? given : `TRY_CAST(${given} AS ${sqlType(column.type)})`}`
-  })
-  return `coalesce(${parts.join(' AND ')}, false)`
 }
 
 /** The key that the product's rows of one of these have, in its own columns; null where that cannot be told. */

@@ -7,28 +7,19 @@ import { join } from 'node:path'
 import type { EngineLimits, EngineTable } from '@sluice/engine'
 import type { Variant } from '@sluice/sdk'
 import { EXPECTED } from '../manifest/check-expectations.ts'
-import type { DownstreamExpectations, Expectation, Input, Rule } from '../manifest/manifest-set.ts'
-import { type CheckTable, planChecks, tenantChecks } from '../quality/check-plan.ts'
+import type { DownstreamExpectations, Expectation, Rule } from '../manifest/manifest-set.ts'
+import { planChecks, tenantChecks } from '../quality/check-plan.ts'
 import { readingOf, readingOfQuery } from '../quality/check-readings.ts'
+import type { CheckReading, CheckResult } from '../quality/check-result.ts'
+import type { CheckTable } from '../quality/check-tables.ts'
 import { schemaCount } from '../quality/table-rules.ts'
-import { type CheckReading, type CheckResult, judge } from '../quality/verdict.ts'
+import { judge } from '../quality/verdict.ts'
+import type { PrepareDeps } from './deps.ts'
+import type { ExpectingInput } from './expected.ts'
 import type { UpstreamAccess } from './inputs.ts'
 import { type LakeState, stateTable } from './lake-state.ts'
-import type { PrepareDeps } from './prepare.ts'
 import { askedOf, type CheckRun, type Counted, countStatements, countTenantCheck, OUTPUT_ALIAS } from './run-checks.ts'
 import { chosenColumns, inputTable } from './transform.ts'
-
-/** An input of a product in service that is made of this one, with what that expects of it. */
-export interface ExpectingInput {
-  readonly productId: string
-  /** `namespace.name` */
-  readonly product: string
-  readonly owner: string | null
-  readonly input: Input
-  /** As it is shown to whoever deployed that product, by his rights of today. */
-  readonly access: UpstreamAccess
-  readonly expectations: readonly Expectation[]
-}
 
 export interface ExpectationRun {
   readonly tenant: string

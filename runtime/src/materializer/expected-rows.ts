@@ -1,21 +1,19 @@
 /** What is staged, as those see it who are downstream: held against what they expect before it is published. */
 import { join } from 'node:path'
 import { missingMasks, plannedMasks } from '../policy/made-masks.ts'
-import { type CheckResult, decide } from '../quality/verdict.ts'
+import type { CheckResult } from '../quality/check-result.ts'
+import { decide } from '../quality/verdict.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import type { Deployed } from './deployed.ts'
-import { type ExpectationRun, type ExpectingInput, heldExpectations } from './expectations.ts'
+import type { MaterializeDeps } from './deps.ts'
+import { type ExpectationRun, heldExpectations } from './expectations.ts'
+import type { Expected } from './expected.ts'
 import { hasForReader, type UpstreamAccess } from './inputs.ts'
 import { stateOfScan } from './lake-state.ts'
-import type { MaterializeDeps } from './materialize.ts'
-import { type Prepared, QualityBlocked } from './prepare.ts'
+import { QualityBlocked } from './prepare.ts'
+import type { Prepared } from './prepared.ts'
 import { lakeTable } from './variants.ts'
-
-export interface Expected {
-  readonly expecting: readonly ExpectingInput[]
-  readonly results: readonly CheckResult[]
-}
 
 /** Nobody asks them, or nobody is to be heard. */
 const NONE: Expected = { expecting: [], results: [] }

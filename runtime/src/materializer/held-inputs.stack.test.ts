@@ -11,8 +11,8 @@ import type { ContractKind, ContractWord } from '../manifest/files/schema-contra
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { contractTerms } from './contract-terms.ts'
 import { heldInputs } from './held-inputs.ts'
+import type { InputState } from './input-state.ts'
 import { type LakeState, stateTable } from './lake-state.ts'
-import type { InputState } from './transform.ts'
 
 const LIMITS = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 600_000, threads: 1 }
 const MANIFESTS = {

@@ -8,28 +8,9 @@ import { stepOf } from '../quality/carried-rows.ts'
 import { exceeds, MAX_REJECTED } from '../quality/max-rejected.ts'
 import { MAX_QUARANTINED } from '../registry/quarantine.ts'
 import { brokenContract, type ContractTerms, type RetypedColumn, type RowTerm } from './contract-terms.ts'
+import type { AsideRow, InputState } from './input-state.ts'
 import { stateTable } from './lake-state.ts'
-import type { InputState, TransformDeps } from './transform.ts'
-
-/** What the contract of an input has done to it. */
-export interface Held {
-  /** In words, without values; numbers of rows in steps. */
-  readonly notes: readonly string[]
-  /** The first rows that are put aside. */
-  readonly aside: readonly AsideRow[]
-  /** Whether files of its own stand in place of those of the table. */
-  readonly isWritten: boolean
-}
-
-/** A row that the product is made without. */
-export interface AsideRow {
-  readonly column: string
-  readonly reason: string
-  /** Texts by column of the raw table's key; null where it has none. */
-  readonly key: Readonly<Record<string, string | null>> | null
-  /** Its values as JSON, cut. */
-  readonly raw: string | null
-}
+import type { TransformDeps } from './transform-deps.ts'
 
 type HeldDeps = Pick<TransformDeps, 'engine' | 'ownLimits' | 'directory' | 'signal'>
 

@@ -21,11 +21,11 @@ import type { Product } from '../registry/products.ts'
 import { tableReads } from '../registry/run-progress.ts'
 import type { HeldShapes, JudgedColumns } from '../registry/versions.ts'
 import { contractTerms } from './contract-terms.ts'
+import type { InputState } from './input-state.ts'
 import { type LakeState, stateOfScan } from './lake-state.ts'
 import { lacksValues, MOMENT, markedUsed, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
 import { type Remaking, remakingRemedy } from './remaking.ts'
 import { changesSince } from './source-changes.ts'
-import type { InputState } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
 /**

@@ -9,8 +9,9 @@ import { MARKS } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { exceeds, MAX_REJECTED } from '../quality/max-rejected.ts'
+import type { InputState } from './input-state.ts'
 import { stateTable } from './lake-state.ts'
-import type { InputState, TransformDeps } from './transform.ts'
+import type { TransformDeps } from './transform-deps.ts'
 
 type MarkedDeps = Pick<TransformDeps, 'engine' | 'ownLimits' | 'directory' | 'signal'>
 

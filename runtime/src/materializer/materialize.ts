@@ -1,15 +1,15 @@
 /** One materialization of one product: prepare, commit in one transaction, then bring every store up to date. */
 
-import type { EngineLimits, StorageRoom } from '@sluice/engine'
+import type { EngineLimits } from '@sluice/engine'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
-import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { takesAnyShape } from '../manifest/schema-contract.ts'
 import { epochMasks } from '../policy/made-masks.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
-import type { Learned } from '../quality/teaching.ts'
-import { type CheckResult, scoreOf } from '../quality/verdict.ts'
+import type { CheckResult } from '../quality/check-result.ts'
+import { scoreOf } from '../quality/verdict.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
@@ -26,51 +26,23 @@ import {
 import { findProduct, type Product, pauseOf } from '../registry/products.ts'
 import { noteHeldShapes } from '../registry/versions.ts'
 import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './awaited-deployment.ts'
-import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
+import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
+import type { MaterializeDeps } from './deps.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
-import { type ErasedKey, forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
-import type { ExpectingInput } from './expectations.ts'
-import { type Expected, expectedOf, requireExpected } from './expected-rows.ts'
+import type { ErasedKey } from './erased-key.ts'
+import { forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
+import type { Expected } from './expected.ts'
+import { expectedOf, requireExpected } from './expected-rows.ts'
 import { expiredByCommit } from './expirable-snapshots.ts'
-import { readInputs, type UpstreamAccess } from './inputs.ts'
+import type { InputState } from './input-state.ts'
+import { readInputs } from './inputs.ts'
 import { productPaused } from './pauses.ts'
-import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
+import { prepare, QualityBlocked } from './prepare.ts'
+import type { Prepared } from './prepared.ts'
 import { withProductLock } from './product-lock.ts'
-import { expectStores, type StoreOutcome, type SyncEndpointsDeps, syncEndpoints } from './sync-endpoints.ts'
-import type { InputState } from './transform.ts'
+import { expectStores, type StoreOutcome, syncEndpoints } from './sync-endpoints.ts'
 import { inputsUnchanged, isUnchanged, valuesAge } from './unchanged.ts'
 import { VersionDiffers } from './version-comparison.ts'
-import type { ViolationsByVariant } from './violating-rows.ts'
-
-export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKeyDeps {
-  /** Of authors' SQL, unless compute.yaml says less. */
-  readonly transformLimits: EngineLimits
-  /** Those whose results everybody may know. */
-  openChecks(product: Product, version: string, checks: readonly CheckResult[]): Promise<readonly CheckResult[]>
-  /** Inputs of products in service that are made of this one and expect something of it, as those may read it today. */
-  expectingInputs(product: Product): Promise<readonly ExpectingInput[]>
-  /** Opens and closes incidents, in the transaction that publishes the rows or keeps that they were not. */
-  noteExpectations(tx: pg.PoolClient, product: Product, expected: Expected): Promise<void>
-  /** In place of those of the materialization before. */
-  keepViolations(tx: pg.PoolClient, materialization: Materialization, found: ViolationsByVariant): Promise<void>
-  /** What the epochs before have taught the version's anomaly checks, for rows of these inputs. */
-  learned(product: Product, manifests: ManifestSet, inputs: NewMaterialization['inputs']): Promise<Learned>
-  /** For the epochs to come. */
-  keepProfiles(tx: pg.PoolClient, materialization: Materialization, profiles: Prepared['profiles']): Promise<void>
-  /** Rows of the inputs that their contracts put aside, in place of those of the epoch before. */
-  keepAside(tx: pg.PoolClient, product: Product, runId: string, inputs: readonly InputState[]): Promise<void>
-  /**
-   * That the run makes the product, for whoever is told of runs; before its work, and again where it is taken up. Null: the
-   * version is not known.
-   */
-  noteBegun(product: Product, runId: string, version: string | null): Promise<void>
-  /** Appends to the tenant's events, in the transaction of the commit. */
-  announce(tx: pg.PoolClient, product: Product, materialization: Materialization): Promise<void>
-  /** An input of the version that is a product. Throws PERMISSION `input_forbidden`. */
-  upstreamOf(product: Product, version: string, input: Input): Promise<UpstreamAccess>
-  /** What the tenant may still store. Throws QUOTA `tier_limit_exceeded`. */
-  checkStorage(tenant: string): Promise<StorageRoom>
-}
 
 export interface MaterializeRequest {
   readonly product: Product
@@ -116,7 +88,7 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
     const materialization = isToDo ? await commitNewEpoch(request, contractNotes, deps) : committed
     if (request.erased) await forgetBefore(product, materialization, signal, deps)
     const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
-    const stores = await syncEndpoints(product, signal, deps, report)
+    const stores = await syncEndpoints(product, signal, deps, report, materialization)
     const quarantined = await openlyQuarantined(product, materialization, deps)
     return { materialization, stores, quarantined, contractNotes }
   })

@@ -7,9 +7,9 @@ import { commitStep, LIMITS, publish, readScan } from '@sluice/iceberg/testing'
 import type { TableSchema } from '@sluice/sdk'
 import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import type { ManifestSet, OutputManifest } from '../manifest/manifest-set.ts'
+import type { InputState } from './input-state.ts'
 import { type LakeState, stateOfScan } from './lake-state.ts'
 import { prepare } from './prepare.ts'
-import type { InputState } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
 let lake: RegistryLake

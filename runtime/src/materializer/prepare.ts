@@ -4,14 +4,12 @@
  */
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Engine, EngineLimits } from '@sluice/engine'
-import { isUnreadable, type Lake, type SnapshotId, type StagedCommit, type TableState } from '@sluice/iceberg'
-import { type Compute, SluiceError } from '@sluice/sdk'
-import type { FaultPoint } from '../fault-points.ts'
+import { isUnreadable, type StagedCommit, type TableState } from '@sluice/iceberg'
+import { SluiceError } from '@sluice/sdk'
 import { tenantScratch } from '../lake/tenant-layout.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
-import type { Learned } from '../quality/teaching.ts'
-import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
+import type { CheckResult } from '../quality/check-result.ts'
+import { decide, quarantineCondition } from '../quality/verdict.ts'
 import {
   type ChangedRows,
   changedRows,
@@ -21,70 +19,22 @@ import {
   inputsText,
   isHeld,
   LOST,
-  type MergeableRequest,
   mergeChanged,
   RECIPE,
   recipeOf,
 } from './changed-rows.ts'
-import type { ErasedKey } from './erasure.ts'
+import type { PrepareDeps } from './deps.ts'
 import { heldInputs } from './held-inputs.ts'
 import { stateOfScan } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
-import { type Checked, OUTPUT_ALIAS, runChecks } from './run-checks.ts'
-import {
-  checkRows,
-  type InputState,
-  type RowRules,
-  rowGiver,
-  rowRules,
-  type StagedRows,
-  stagedTable,
-  type TransformDeps,
-  transformRows,
-} from './transform.ts'
+import type { Prepared, PrepareRequest } from './prepared.ts'
+import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
+import { type StagedRows, stagedTable } from './staged-rows.ts'
+import { checkRows, type RowRules, rowGiver, rowRules, transformRows } from './transform.ts'
+import type { TransformDeps } from './transform-deps.ts'
 import type { VariantPlan } from './variants.ts'
 import { type ViolationsByVariant, violatingRows } from './violating-rows.ts'
 import { MASKED_COLUMNS, maskedColumns, type WrittenTable, writeTables } from './write-tables.ts'
-
-export interface PrepareDeps {
-  readonly engine: Engine
-  /** Null where no engine outside is configured. */
-  readonly distributed: Compute | null
-  readonly lake: Lake
-  readonly faultPoint: FaultPoint
-  readonly scratchDirectory: string
-  readonly nowMs: () => number
-}
-
-export interface PrepareRequest extends MergeableRequest {
-  readonly version: string
-  readonly runId: string
-  readonly epoch: number
-  /** Of the author's SQL. */
-  readonly limits: EngineLimits
-  /** As of `MaterializeRequest`. */
-  readonly erased?: { readonly key: ErasedKey | null }
-  /** Of anomaly checks. Absent: nothing is known yet. */
-  readonly learned?: Learned
-  /** Which snapshots leave the history of a table with its next commit. Absent: none. */
-  expiredOf?(base: TableState | null): Promise<readonly SnapshotId[]>
-}
-
-export interface Prepared {
-  readonly commits: readonly StagedCommit[]
-  /** Snapshot ids by variant. */
-  readonly snapshots: Readonly<Record<string, string>>
-  readonly rowCount: number
-  readonly quarantined: number
-  /** Values that lost something by the cast to their column's type, by column. */
-  readonly lost: Readonly<Record<string, number>>
-  readonly checks: readonly CheckResult[]
-  readonly violations: ViolationsByVariant
-  /** How the values of columns lie, of which anomaly checks learn. */
-  readonly profiles: Checked['profiles']
-  /** Without the rows that the product does without. */
-  readonly inputs: readonly InputState[]
-}
 
 /** Throws INVALID_DATA `quality_blocked` with the failed checks' names; `checks` of the error has the results. */
 export class QualityBlocked extends SluiceError {

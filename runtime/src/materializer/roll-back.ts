@@ -23,15 +23,11 @@ import {
 import { setObjective } from '../registry/product-freshness.ts'
 import { type Product, setPause, updateProduct } from '../registry/products.ts'
 import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
+import type { MaterializeDeps } from './deps.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
-import {
-  type MaterializeDeps,
-  type MaterializeRequest,
-  type MaterializeResult,
-  openlyQuarantined,
-} from './materialize.ts'
+import { type MaterializeRequest, type MaterializeResult, openlyQuarantined } from './materialize.ts'
 import { productPaused } from './pauses.ts'
 import { withProductLock } from './product-lock.ts'
 import { expectStores, type StoreOutcome, syncEndpoints } from './sync-endpoints.ts'

@@ -1,6 +1,8 @@
 /** Which columns of its input a transform gives as they are, where each of its rows is made of one of the input's. */
 import type { Engine, EngineLimits } from '@sluice/engine'
-import { chosenColumns, type InputState, stagedTable } from './transform.ts'
+import type { InputState } from './input-state.ts'
+import { stagedTable } from './staged-rows.ts'
+import { chosenColumns } from './transform.ts'
 
 /** By output column the input's; null: a row may depend on several rows. */
 type Copied = ReadonlyMap<string, string> | null

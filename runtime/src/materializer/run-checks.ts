@@ -3,22 +3,19 @@ import type { Engine, EngineLimits, EngineStep, EngineTable, SourceColumn, StepR
 import { isSluiceError } from '@sluice/sdk'
 import type { Check } from '../manifest/manifest-set.ts'
 import { judgeAnomaly } from '../quality/anomaly.ts'
-import {
-  type CheckCount,
-  type CheckPlan,
-  type CheckTable,
-  counting,
-  countsOf,
-  planChecks,
-  type TenantCheck,
-} from '../quality/check-plan.ts'
+import { type CheckPlan, counting, countsOf, planChecks, type TenantCheck } from '../quality/check-plan.ts'
 import { readingOf, readingOfQuery } from '../quality/check-readings.ts'
+import type { CheckReading, CheckResult } from '../quality/check-result.ts'
+import type { CheckCount, CheckTable } from '../quality/check-tables.ts'
 import type { Profile } from '../quality/distribution.ts'
-import { type Measurement, NOTHING } from '../quality/measures.ts'
+import type { Measurement } from '../quality/measures.ts'
+import { NOTHING } from '../quality/taught.ts'
 import type { Learned } from '../quality/teaching.ts'
-import { type CheckReading, type CheckResult, judge } from '../quality/verdict.ts'
+import { judge } from '../quality/verdict.ts'
+import type { InputState } from './input-state.ts'
 import { stateTable } from './lake-state.ts'
-import { checkRows, type InputState, type RowRules, type StagedRows, stagedTable } from './transform.ts'
+import { type StagedRows, stagedTable } from './staged-rows.ts'
+import { checkRows, type RowRules } from './transform.ts'
 
 export interface CheckRun {
   readonly tenant: string

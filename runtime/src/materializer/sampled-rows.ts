@@ -8,24 +8,19 @@ import { type Engine, type EngineLimits, quoteName, type ResultColumn } from '@s
 import type { Lake } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { type Check, type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
-import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
+import type { CheckResult } from '../quality/check-result.ts'
+import { decide, quarantineCondition } from '../quality/verdict.ts'
 import type { ViolatingRows } from '../registry/violating-rows.ts'
 import { heldInputs } from './held-inputs.ts'
+import type { InputState } from './input-state.ts'
 import { stateTable } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { keysCopied } from './row-wise.ts'
 import { type Checked, OUTPUT_ALIAS, runChecks } from './run-checks.ts'
-import {
-  checkRows,
-  type InputState,
-  rowGiver,
-  rowRules,
-  type StagedRows,
-  stagedTable,
-  type TransformDeps,
-  transformRows,
-} from './transform.ts'
+import { type StagedRows, stagedTable } from './staged-rows.ts'
+import { checkRows, rowGiver, rowRules, transformRows } from './transform.ts'
+import type { TransformDeps } from './transform-deps.ts'
 import type { VariantPlan } from './variants.ts'
 import { violatingRows } from './violating-rows.ts'
 

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { openTenantScope, planOfSteps, type ServingStore, SluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { DeployDeps } from '../operations/deploy/deps.ts'
 import { storePlans } from '../operations/deploy/plan.ts'
-import type { Platform } from '../operations/platform.ts'
 import { askedBy, servedBy } from '../operations/reads/operation-under-test.fixture.ts'
 import { closeStores } from '../plugins/plugin-set.ts'
 import { faultOf, readinessOf } from '../plugins/store-probes.ts'
@@ -136,7 +136,7 @@ const LIES: Readonly<Record<Hook, Lie | 'deprecated'>> = {
     },
     async outcome(product, store) {
       const { normalised } = (await findVersion<ManifestSet>(pool, product.id, '1.0.0')) as { normalised: ManifestSet }
-      const platform = world.deps(store) as unknown as Platform
+      const platform = world.deps(store) as unknown as DeployDeps
       const [plan] = await storePlans(platform, product, normalised, null)
       return plan?.columns.map(({ verdict, reason }) => `${verdict}: ${reason}`)
     },

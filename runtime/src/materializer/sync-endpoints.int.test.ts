@@ -9,14 +9,16 @@ import { openTenantScope, type ServingStore, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import { endpointApplied, endpointStates } from '../registry/endpoint-states.ts'
-import { lockFence, raiseFence } from '../registry/fences.ts'
+import { lockFence, passTokens, raiseFence } from '../registry/fences.ts'
+import { findEpoch } from '../registry/materializations.ts'
 import { createProduct, deleteProduct, type Product } from '../registry/products.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { saveVersion } from '../registry/versions.ts'
 import { fullChangeSet } from './change-set.ts'
-import type { MaterializeDeps } from './materialize.ts'
+import type { MaterializeDeps } from './deps.ts'
+import { withProductLock } from './product-lock.ts'
 import { dropAllCopies } from './store-copies.ts'
-import { syncEndpoints } from './sync-endpoints.ts'
+import { catchUp, syncEndpoints } from './sync-endpoints.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
@@ -159,6 +161,34 @@ test('a new store goes straight to the newest of however many epochs', async () 
   assert.deepEqual(store.calls, ['full 10050', 'delta 10060'])
 })
 
+test('stores go to the newest epoch, also where another was published after the caller’s', async () => {
+  for (const newest of [1, 2, 5]) {
+    const [product, store] = [await newProduct([LOOKUP]), await openStore()]
+    await commitEpochs(product, 1, 1)
+    const made = await findEpoch(pool, product.id, 1)
+    if (newest > 1) await commitEpochs(product, 2, newest)
+    const stores = await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }), () => undefined, made)
+    assert.deepEqual([store.calls, stores.map(({ epoch }) => epoch)], [[`full ${newest}`], [newest]])
+  }
+})
+
+test('whoever tries stores again says whether it was its turn', async () => {
+  const product = await newProduct([LOOKUP])
+  const deps = depsOf({ lookup: await openStore() })
+  await commitEpochs(product, 1, 1)
+  const { promise: over, resolve: end } = Promise.withResolvers<void>()
+  const { promise: held, resolve: hold } = Promise.withResolvers<void>()
+  const run = withProductLock(pool, product.id, SIGNAL, () => {
+    hold()
+    return over
+  })
+  await held
+  assert.equal(await catchUp(product, SIGNAL, deps), false)
+  end()
+  await run
+  assert.equal(await catchUp(product, SIGNAL, deps), true)
+})
+
 test('a history is folded from every epoch, however many there are', async () => {
   const [product, store] = [await newProduct([HISTORY]), await openStore()]
   await commitEpochs(product, 1, 10_050)
@@ -250,6 +280,29 @@ test('a writer of a former product of the same name, however late, writes nothin
   assert.deepEqual(store.calls, ['full 3', `drop ${product.name}/clear`, 'full 4'])
   const late = hadBefore(store, product, LOOKUP, 9, committedAt(9), token)
   await assert.rejects(late, { kind: 'FENCED', code: 'stale_fence' })
+})
+
+test('a store that has seen a newer writer than the registry, which was put back, is served again by the next attempt', async () => {
+  const [product, store] = [await newProduct([LOOKUP]), await openStore()]
+  await commitEpochs(product, 1, 2)
+  const deps = depsOf({ lookup: store })
+  await syncEndpoints(product, SIGNAL, deps)
+  await commitEpochs(product, 3, 3)
+  const { token } = await raiseFence(pool, product.id)
+  await hadBefore(store, product, LOOKUP, 2, committedAt(2), token + 5000n)
+  assert.deepEqual(await failedEndpoints(product, SIGNAL, deps), ['lookup'])
+  assert.deepEqual(await failedEndpoints(product, SIGNAL, deps), [])
+  const [state] = await endpointStates(pool, product.id)
+  assert.deepEqual([state?.state, state?.appliedEpoch], ['ok', 3])
+})
+
+test('a writer whom another has overtaken passes nobody', async () => {
+  const [product, store] = [await newProduct([LOOKUP]), await openStore()]
+  await commitEpochs(product, 1, 1)
+  const { token } = await raiseFence(pool, product.id)
+  await passTokens(pool, product.id, token - 1n)
+  assert.equal((await raiseFence(pool, product.id)).token, token + 1n)
+  assert.deepEqual(store.calls, [])
 })
 
 test('an endpoint that a version has no more loses its copy, at once or when the store can', async () => {

@@ -1,5 +1,5 @@
 /** Brings every store of a product up to date, each by itself; one that fails leaves the others served. */
-import type { Logger } from '@sluice/sdk'
+import { isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { backOffMs } from '../jobs/back-off.ts'
 import { tenantScratch } from '../lake/tenant-layout.ts'
@@ -17,7 +17,7 @@ import {
   isUnreadable,
   lostCopy,
 } from '../registry/endpoint-states.ts'
-import { isNewestWriter, raiseFence, whileNewestWriter } from '../registry/fences.ts'
+import { isNewestWriter, passTokens, raiseFence, whileNewestWriter } from '../registry/fences.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { ChangeSets, type ChangeSetsDeps } from './change-sets.ts'
@@ -35,9 +35,9 @@ export interface SyncEndpointsDeps extends StoreSyncDeps, ChangeSetsDeps, Deploy
   readonly logger: Logger
 }
 
-/** Tries stores again that are behind, unless a run has the product and will do it; after a failure or a start. */
-export async function catchUp(product: Product, signal: AbortSignal, deps: SyncEndpointsDeps): Promise<void> {
-  await ifProductIsFree(deps.pool, product.id, () => syncEndpoints(product, signal, deps))
+/** Tries stores again that are behind; after a failure or a start. False where a run has the product, and does it. */
+export async function catchUp(product: Product, signal: AbortSignal, deps: SyncEndpointsDeps): Promise<boolean> {
+  return (await ifProductIsFree(deps.pool, product.id, () => syncEndpoints(product, signal, deps))) !== null
 }
 
 /** Every store of the version has the new epoch to come. */
@@ -67,18 +67,21 @@ export interface StoreOutcome {
 
 /**
  * Brings every endpoint of the version in service to the newest epoch, in parallel; says what became of each. `report` is
- * told of all of them at the beginning, and whenever one is done.
+ * told of all of them at the beginning, and whenever one is done. `made`: an epoch that the caller has published or found.
  */
 export async function syncEndpoints(
   product: Product,
   signal: AbortSignal,
   deps: SyncEndpointsDeps,
   report: (stores: readonly StoreOutcome[]) => void = () => undefined,
+  made: Materialization | null = null,
 ): Promise<readonly StoreOutcome[]> {
-  const newest = await latestEpoch(deps.pool, product.id)
+  const newest = made ?? (await latestEpoch(deps.pool, product.id))
   if (newest === null) return []
   const deployed = await deployedVersion(product, newest.version, deps)
-  const { token } = await raiseFence(deps.pool, product.id)
+  const { token, epoch } = await raiseFence(deps.pool, product.id)
+  // Others have published since: what they have is the newest.
+  if (made !== null && epoch !== made.epoch) return syncEndpoints(product, signal, deps, report)
   return whileNewestWriter(deps.pool, product.id, token, signal, (held) =>
     syncCopies(product, { newest, deployed, token }, held, deps, report),
   )
@@ -178,6 +181,8 @@ async function syncCopies(
         settle(index, { state: 'ok', epoch: newest.epoch })
       } catch (error) {
         signal.throwIfAborted()
+        // The store has seen a newer token than there is: the next attempt has one above.
+        if (isSluiceError(error, 'FENCED')) await passTokens(deps.pool, product.id, token)
         // Not of the shape that the store itself has written down: this copy cannot be believed.
         const isDamaged = isDamage(error)
         const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))

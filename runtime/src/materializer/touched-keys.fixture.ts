@@ -10,10 +10,10 @@ import type { LogicalType, Row, TableSchema } from '@sluice/sdk'
 import type { RegistryLake } from '../lake/testing.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { pseudonym, SECRET } from './changed-rows.fixture.ts'
+import type { InputState } from './input-state.ts'
 import { type LakeState, stateOfScan, stateTable } from './lake-state.ts'
 import { maskKey } from './mask-sql.ts'
 import { prepare } from './prepare.ts'
-import type { InputState } from './transform.ts'
 import { lakeTable, type VariantPlan } from './variants.ts'
 
 const text = (name: string) => ({ name, type: 'string', nullable: true }) as const

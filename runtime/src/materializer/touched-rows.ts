@@ -15,7 +15,8 @@ import {
 import type { ChangeWay, DrivingTable, JoinedTable } from './change-ways.ts'
 import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
 import { ownRows } from './own-rows.ts'
-import { chosenColumns, type InputRows, stagedTable } from './transform.ts'
+import { stagedTable } from './staged-rows.ts'
+import { chosenColumns, type InputRows } from './transform.ts'
 
 export const SIDES = ['before', 'after'] as const
 export type Side = (typeof SIDES)[number]

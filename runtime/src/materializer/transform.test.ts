@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { InputState } from './input-state.ts'
 import type { LakeState } from './lake-state.ts'
-import { type InputState, type TransformDeps, transformRows } from './transform.ts'
+import { transformRows } from './transform.ts'
+import type { TransformDeps } from './transform-deps.ts'
 
 const STATE: LakeState = {
   snapshotId: '1',

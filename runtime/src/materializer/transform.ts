@@ -2,8 +2,6 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
-  type Engine,
-  type EngineLimits,
   type EngineStep,
   type EngineTable,
   filesOf,
@@ -12,89 +10,18 @@ import {
   type StepResult,
   type Within,
 } from '@sluice/engine'
-import type { TableRef } from '@sluice/iceberg'
-import { type Column, type Compute, SluiceError, type TableSchema } from '@sluice/sdk'
+import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { PRODUCTS } from '../registry/product-sources.ts'
-import type { HeldColumn } from '../registry/versions.ts'
-import type { ContractTerms } from './contract-terms.ts'
 import { keyViolations } from './difference.ts'
 import { distributedRows } from './distributed-rows.ts'
-import type { Held } from './held-inputs.ts'
-import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
-import { type ColumnChanges, withSourceChanges } from './source-changes.ts'
+import type { InputState } from './input-state.ts'
+import { type LakeColumn, stateTable } from './lake-state.ts'
+import { withSourceChanges } from './source-changes.ts'
 import { stagedColumns } from './staged-columns.ts'
-
-export interface StagedRows {
-  /** In the scratch folder, or of the lake where the rows are an input's as they lie there. */
-  readonly files: readonly string[]
-  /** Of an input as it lies there: its rows that are gone, or that the product is made without. */
-  readonly deletes?: NonNullable<LakeState['deletes']>
-  readonly columns: readonly LakeColumn[]
-  readonly primaryKey: readonly string[]
-  readonly rowCount: number
-  /** Values that lost something by the cast to their column's type, by column. */
-  readonly lost: Readonly<Record<string, number>>
-}
-
-export interface TransformDeps {
-  readonly tenant: string
-  readonly engine: Pick<Engine, 'run'>
-  /** Null where no engine outside is configured. */
-  readonly distributed: Compute | null
-  /** Of the author's SQL. */
-  readonly limits: EngineLimits
-  /** Of our own statements, which may spill. */
-  readonly ownLimits: EngineLimits
-  /** A folder of this materialization alone. */
-  readonly directory: string
-  readonly signal: AbortSignal
-  /** Of a sample: no more rows of an input than so many, of those that its `where` lets through. Absent: all. */
-  readonly mostInputRows?: number
-}
-
-/** An input with the lake state that this materialization reads of it. */
-export interface InputState {
-  readonly input: Input
-  readonly state: LakeState
-  readonly table: TableRef
-  /** Equal of inputs that were read as of one instant of their source; null: of its own. */
-  readonly moment: string | null
-  /** Since when the rows are: when the read of the source began. RFC 3339; absent or null: nobody knows. */
-  readonly readAt?: string | null
-  /** Rows that the raw table lacks, because they could not be carried since it was last read whole. */
-  readonly rejected: number
-  /** Columns that the product uses and that rows are marked to have no value of; absent: none. */
-  readonly marked?: readonly string[]
-  /** How many rows of the table the state is without, for those marks. */
-  readonly leftOut?: number
-  /** Names of the columns that the product uses; absent: all. */
-  readonly used?: readonly string[]
-  /** Of its columns, against what the table had before; absent: nobody has looked. */
-  readonly changes?: ColumnChanges
-  /** Which rows of sources and products it is made of, by their names. */
-  readonly restsOn?: Readonly<Record<string, string>>
-  /** Of the connection that it is read from. */
-  readonly connectionId?: string
-  /** The columns that its contract holds it to. */
-  readonly shape?: readonly HeldColumn[]
-  /** What the contract asks of the table as it is; absent: nothing. */
-  readonly terms?: ContractTerms
-  /** What that came to. */
-  readonly held?: Held
-  /** Of a product. */
-  readonly upstream?: { readonly productId: string; readonly epoch: number }
-}
-
-export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'deletes' | 'columns'>): EngineTable {
-  return {
-    name: [name],
-    files: rows.files,
-    ...rows.deletes,
-    columns: rows.columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
-  }
-}
+import { type StagedRows, stagedTable } from './staged-rows.ts'
+import type { TransformDeps } from './transform-deps.ts'
 
 /** What gives the rows of a product, as refusals of them speak of it. */
 export interface RowGiver {

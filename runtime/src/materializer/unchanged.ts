@@ -9,8 +9,8 @@ import type { Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import { INPUTS, inputsText, newestSummary, RECIPE, recipeOf } from './changed-rows.ts'
 import type { Deployed } from './deployed.ts'
+import type { InputState } from './input-state.ts'
 import type { MaskKey } from './mask-sql.ts'
-import type { InputState } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
 export interface Made {

@@ -2,13 +2,15 @@
 import { type EngineStep, quoteName } from '@sluice/engine'
 import type { CommitRequest, Scan, TableState, WriteTarget, WrittenData } from '@sluice/iceberg'
 import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
+import type { PrepareDeps } from './deps.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
-import { type ErasedKey, keyCondition } from './erasure.ts'
+import { type ErasedKey, keyCondition } from './erased-key.ts'
 import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
-import type { PrepareDeps, PrepareRequest } from './prepare.ts'
+import type { PrepareRequest } from './prepared.ts'
 import { OUTPUT_ALIAS } from './run-checks.ts'
-import { type RowRules, type StagedRows, stagedTable } from './transform.ts'
+import { type StagedRows, stagedTable } from './staged-rows.ts'
+import type { RowRules } from './transform.ts'
 import { lakeTable, layoutOf, QUARANTINE, type VariantPlan } from './variants.ts'
 
 interface Destination {

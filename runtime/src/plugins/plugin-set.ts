@@ -45,15 +45,7 @@ export interface PluginSetOptions {
 
 /** Loads every plugin, then opens the chosen stores; whatever fails names the plugin, and what was opened is closed. */
 export async function openPlugins(options: PluginSetOptions): Promise<PluginSet> {
-  const loaded: LoadedPlugin[] = []
-  for (const specifier of options.specifiers) {
-    const { declared } = await findPlugin(specifier, options.baseDirectory)
-    // One that brings a server is loaded where it is chosen.
-    if (isService(declared)) continue
-    const plugin = await loadPlugin(specifier, options.baseDirectory, options.proof, options.wallConnector)
-    options.onLoaded(plugin)
-    loaded.push(plugin)
-  }
+  const { loaded, chosen } = await choosePlugins(options)
   const opened = new Map<string, ServingType & { readonly host: AsyncDisposable }>()
   const close = async () => {
     const entries = [...opened.values()].reverse()
@@ -61,11 +53,7 @@ export async function openPlugins(options: PluginSetOptions): Promise<PluginSet>
     await closeStores(entries)
   }
   try {
-    for (const [type, choice] of Object.entries(options.serving)) {
-      const plugin = chosenPlugin(type, choice, loaded)
-      // Of a store of which nothing is proved not even its walls are known to stand: it gets no rows.
-      if (isUsable(plugin, loaded)) opened.set(type, await openServing(type, plugin, choice, options))
-    }
+    for (const store of chosen) opened.set(store.type, await openServing(store, options))
   } catch (error) {
     await close()
     throw error
@@ -85,6 +73,35 @@ export async function openPlugins(options: PluginSetOptions): Promise<PluginSet>
     connectorTypes: () => [...connectors.keys()],
     close,
   }
+}
+
+interface ChosenStore {
+  readonly type: string
+  readonly plugin: ServingPlugin
+  readonly settings: Readonly<Record<string, unknown>>
+}
+
+/** Every plugin loaded, and the stores that are to be opened. Throws CONFIG that names the plugin, or the store that has not what it needs. */
+export async function choosePlugins(
+  options: Omit<PluginSetOptions, 'ownConnectors' | 'hostFor'>,
+): Promise<{ readonly loaded: readonly LoadedPlugin[]; readonly chosen: readonly ChosenStore[] }> {
+  const loaded: LoadedPlugin[] = []
+  for (const specifier of options.specifiers) {
+    const { declared } = await findPlugin(specifier, options.baseDirectory)
+    // One that brings a server is loaded where it is chosen.
+    if (isService(declared)) continue
+    const plugin = await loadPlugin(specifier, options.baseDirectory, options.proof, options.wallConnector)
+    options.onLoaded(plugin)
+    loaded.push(plugin)
+  }
+  const stores = Object.entries(options.serving).map(([type, choice]) => {
+    const plugin = chosenPlugin(type, choice, loaded)
+    return { type, plugin, settings: choice.settings ?? options.defaultSettings(plugin) ?? {} }
+  })
+  // Of a store of which nothing is proved not even its walls are known to stand: it gets no rows.
+  const chosen = stores.filter(({ plugin }) => isUsable(plugin, loaded))
+  for (const { plugin, settings } of chosen) checkSettings(plugin, settings)
+  return { loaded, chosen }
 }
 
 /** One after the other; what fails of one keeps no other open. Throws the first failure. */
@@ -123,13 +140,9 @@ function isUsable(plugin: ServingPlugin, loaded: readonly LoadedPlugin[]): boole
 }
 
 async function openServing(
-  type: string,
-  plugin: ServingPlugin,
-  choice: ServingChoice,
+  { type, plugin, settings }: ChosenStore,
   options: PluginSetOptions,
 ): Promise<ServingType & { readonly host: AsyncDisposable }> {
-  const settings = choice.settings ?? options.defaultSettings(plugin) ?? {}
-  checkSettings(plugin, settings)
   const host = await options.hostFor(plugin)
   try {
     return { type, plugin, store: await plugin.open(settings, host), host }

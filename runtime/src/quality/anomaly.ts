@@ -1,21 +1,10 @@
 /** Whether what was measured lies within what the epochs before have taught. */
-import type { AnomalyRule, Check, Metric } from '../manifest/manifest-set.ts'
+import type { AnomalyRule, Check } from '../manifest/manifest-set.ts'
+import type { CheckReading, CheckResult } from './check-result.ts'
 import { bucketsOf, sum } from './distribution.ts'
 import { type Bounds, driftBounds, levelBounds } from './learned-bounds.ts'
-import type { Measurement, Taught } from './measures.ts'
-import type { CheckReading, CheckResult } from './verdict.ts'
-
-/** What an anomaly check measured, as it is kept with its result: it teaches the epochs to come. */
-export interface Measured extends Bounds {
-  readonly metric: Metric
-  readonly column: string | null
-  /** Null where there was nothing to measure: where every epoch that it knows had something, it has not passed. */
-  readonly value: number | null
-  /** How many epochs it has learned from. */
-  readonly epochs: number
-  /** Of what its rows are made, as a fingerprint: where that is another one, so is what was learned. */
-  readonly basis: string
-}
+import type { Measurement } from './measures.ts'
+import type { Taught } from './taught.ts'
 
 export interface Observed {
   readonly measurement: Measurement

@@ -2,7 +2,7 @@ import { quoteName, quoteTable } from '@sluice/engine'
 import { columnNamed, type TableSchema } from '@sluice/sdk'
 import type { Rule, Scalar } from '../manifest/manifest-set.ts'
 import { typedValue } from '../manifest/scalar-values.ts'
-import type { CheckTable, CheckTables } from './check-plan.ts'
+import type { CheckTable, CheckTables } from './check-tables.ts'
 import { literal } from './literal.ts'
 
 /**

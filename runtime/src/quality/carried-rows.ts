@@ -1,7 +1,7 @@
 /** Rows of its inputs that could not be carried lower the score of a product. */
 import type { Input } from '../manifest/manifest-set.ts'
 import { rawColumn } from './check-readings.ts'
-import type { CheckResult } from './verdict.ts'
+import type { CheckResult } from './check-result.ts'
 
 export interface CarriedInput {
   readonly input: Pick<Input, 'connection' | 'table'>

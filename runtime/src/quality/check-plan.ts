@@ -1,27 +1,9 @@
 import { quoteTable, type Within } from '@sluice/engine'
-import type { TableSchema } from '@sluice/sdk'
 import type { Check, Rule } from '../manifest/manifest-set.ts'
 import { badRow } from './bad-row.ts'
-import { type MeasureStatement, measureStatements, type Taught } from './measures.ts'
+import type { CheckCount, CheckTable, CheckTables } from './check-tables.ts'
+import { type MeasureStatement, measureStatements } from './measures.ts'
 import { freshnessSql, rowCountSql, schemaCount, uniqueSql } from './table-rules.ts'
-
-/** A table that checks read: its name in the engine (quoted here), and the columns it really has. */
-export interface CheckTable {
-  readonly name: readonly string[]
-  readonly schema: TableSchema
-}
-
-/** What a materialization lays before its checks. */
-export interface CheckTables {
-  /** The staged output. */
-  readonly output: CheckTable
-  /** The inputs, by alias. */
-  readonly inputs: ReadonlyMap<string, CheckTable>
-  /** The instant that freshness counts from, in milliseconds since 1970: the clock of the run, not of the engine. */
-  readonly nowMs: number
-  /** By anomaly check: what the epochs before have taught it. Absent: nothing. */
-  readonly taught?: ReadonlyMap<string, Taught>
-}
 
 /**
  * SQL of ours that gives one row of whole numbers: the rows that were looked at, then the violations of each of
@@ -39,13 +21,6 @@ export interface CheckStatement {
 export interface TenantCheck {
   readonly name: string
   readonly sql: string
-}
-
-/** What a check counted; both are whole numbers. */
-export interface CheckCount {
-  readonly name: string
-  readonly violations: number
-  readonly total: number
 }
 
 export interface CheckPlan {

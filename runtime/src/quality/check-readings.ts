@@ -2,7 +2,7 @@
 import type { SourceColumn } from '@sluice/engine'
 import { qualified } from '../manifest/context.ts'
 import type { Input, Rule } from '../manifest/manifest-set.ts'
-import type { CheckReading } from './verdict.ts'
+import type { CheckReading } from './check-result.ts'
 
 /** Null for a query: only the engine can say it. */
 export function readingOf(rule: Rule, inputs: readonly Input[]): CheckReading | null {

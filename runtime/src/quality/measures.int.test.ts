@@ -4,9 +4,10 @@ import { after, before, describe, it } from 'node:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
 import type { AnomalyRule, Check } from '../manifest/manifest-set.ts'
-import type { CheckTable } from './check-plan.ts'
+import type { CheckTable } from './check-tables.ts'
 import type { NumberProfile, Profile } from './distribution.ts'
-import { type Measurement, measureStatements, type Taught } from './measures.ts'
+import { type Measurement, measureStatements } from './measures.ts'
+import type { Taught } from './taught.ts'
 
 const OUTPUT: CheckTable = {
   name: ['staged "rows"'],

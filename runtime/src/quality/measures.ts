@@ -3,7 +3,7 @@ import { quoteName, quoteTable } from '@sluice/engine'
 import { columnNamed } from '@sluice/sdk'
 import { distributionOf } from '../manifest/check-anomaly.ts'
 import type { AnomalyRule, Check } from '../manifest/manifest-set.ts'
-import type { CheckTable } from './check-plan.ts'
+import type { CheckTable } from './check-tables.ts'
 import {
   bucketsOf,
   type CategoryProfile,
@@ -13,19 +13,7 @@ import {
   sum,
 } from './distribution.ts'
 import { median } from './learned-bounds.ts'
-
-/** What the epochs before have taught a check. */
-export interface Taught {
-  /** How many epochs. */
-  readonly epochs: number
-  /** Of those that have a value, oldest first. */
-  readonly values: readonly number[]
-  /** Of a drift: the newest ones, which these rows are compared with. */
-  readonly profiles: readonly Profile[]
-}
-
-/** Since the first epoch of a product, or for rows that no epoch is made of. */
-export const NOTHING: Taught = { epochs: 0, values: [], profiles: [] }
+import { NOTHING, type Taught } from './taught.ts'
 
 export interface Measurement {
   /** Null where there is nothing to measure. */

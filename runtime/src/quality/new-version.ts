@@ -3,20 +3,7 @@ import { quoteName, sqlType } from '@sluice/engine'
 import type { Column, TableSchema } from '@sluice/sdk'
 import { NEW_VERSION } from '../manifest/check-new-version.ts'
 import type { Threshold, VersionBound } from '../manifest/manifest-set.ts'
-import type { CheckResult } from './verdict.ts'
-
-/** What a bound of a new version came to, as it is kept with its result. */
-export interface Compared {
-  readonly metric: VersionBound['metric']
-  readonly column: string | null
-  /** Of `rows` rows, of `null_share` a share from 0 to 1; null of the others, and where it could not be known. */
-  readonly former: number | null
-  readonly now: number | null
-  /** As quality.yaml has it: rows, or a percentage. */
-  readonly atMost: number | string
-  /** Somebody has accepted the differences beforehand: they keep nothing from being published. */
-  readonly accepted: boolean
-}
+import type { CheckResult, Compared } from './check-result.ts'
 
 /** What is compared: both tables, and the names that they have in the engine. */
 export interface ComparedTables {

@@ -1,7 +1,7 @@
 import { quoteName, quoteTable } from '@sluice/engine'
 import { columnNamed, SluiceError, typeName } from '@sluice/sdk'
 import type { Rule } from '../manifest/manifest-set.ts'
-import type { CheckCount, CheckTables } from './check-plan.ts'
+import type { CheckCount, CheckTables } from './check-tables.ts'
 import { literal } from './literal.ts'
 
 /** Rules about a table as a whole. Each gives one row: what was looked at, and the violations. */

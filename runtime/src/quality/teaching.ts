@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import { type AnomalyRule, type Check, keepsMissing, type ManifestSet } from '../manifest/manifest-set.ts'
 import type { PastEpoch, PastMeasure } from '../registry/past-epochs.ts'
-import { MOST_PROFILES, type Taught } from './measures.ts'
+import { MOST_PROFILES } from './measures.ts'
+import type { Taught } from './taught.ts'
 
 /** What a materialization knows of the epochs before it. */
 export interface Learned {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Check } from '../manifest/manifest-set.ts'
-import { type CheckResult, decide, judge, quarantineCondition, scoreOf } from './verdict.ts'
+import type { CheckResult } from './check-result.ts'
+import { decide, judge, quarantineCondition, scoreOf } from './verdict.ts'
 
 const CHECK: Check = {
   name: 'c',

@@ -9,6 +9,7 @@ import {
   bindGrants,
   grantProduct,
   grantRawTable,
+  grantsHeldOn,
   listProductGrants,
   type NewProductGrant,
   productGrants,
@@ -19,6 +20,7 @@ import {
 } from './grants.ts'
 
 import { POLICY_CHANNEL, policyVersion, policyVersions, raiseAllPolicyVersions } from './policy-versions.ts'
+import { createPreview } from './previews.ts'
 import { deleteProduct, type Product, updateProduct } from './products.ts'
 import { deleteTenant } from './tenants.ts'
 import { ANN, startTestRegistry } from './testing.ts'
@@ -53,6 +55,14 @@ describe('grants', () => {
     const team = await grantProduct(pool, { ...grantOn(product), ...sales, may: 'read', classes: [] })
     const all = [again, other, team].map(({ id }) => id).sort()
     assert.deepEqual((await productGrants(pool, product.tenant, product.id)).map(({ id }) => id).sort(), all)
+    const preview = await inTransaction(pool, (tx) => createPreview(tx, product, { days: 1, createdBy: ANN }))
+    for (const id of [product.id, preview.id]) {
+      assert.deepEqual(
+        (await grantsHeldOn(pool, id)).map((grant) => grant.id),
+        (await productGrants(pool, product.tenant, product.id)).map((grant) => grant.id),
+      )
+    }
+    assert.deepEqual(await grantsHeldOn(pool, 'prd_gone'), [])
     const held = async (issuer: string, subject: string, groups: readonly string[], tenant = product.tenant) =>
       (await productGrantsOf(pool, tenant, { issuer, subject, groups })).map(({ id }) => id)
     assert.deepEqual(await held(ANN.issuer, 'bob', ['x', 'sales']), [first.id, team.id])

@@ -100,6 +100,12 @@ export async function nothingSent(db: Queryable, key: ChangeTopicKey): Promise<v
   await change(db, 'keeping what was sent', statement, [key.productId, key.variant])
 }
 
+/** What was sent last is of that epoch, which the registry does not know: with the next one the topics begin anew. */
+export async function topicsHave(db: Queryable, productId: string, epoch: number): Promise<void> {
+  const statement = 'update change_topics set sent_epoch = $2 where product_id = $1 and sent_epoch is not null'
+  await change(db, 'keeping what was sent', statement, [productId, epoch])
+}
+
 /** All topics of the product are tried again later. Without an error it only waits. */
 export async function changesDelayed(
   db: Queryable,

@@ -2,7 +2,6 @@
  * How old rows are: since when the source was read that they are of. Of an epoch that is the first read of its inputs, and
  * not when it was made: rows that were read yesterday are of yesterday, however often they are made anew.
  */
-import type { Materialization } from './materializations.ts'
 import { PRODUCTS } from './product-sources.ts'
 import { maybeOne, type Queryable } from './sql.ts'
 
@@ -11,8 +10,14 @@ interface KeptInput {
   readonly read_at?: string | null
 }
 
+interface MadeOf {
+  /** As of `Materialization`. */
+  readonly inputs: Readonly<Record<string, unknown>>
+  readonly committedAt: Date
+}
+
 /** Of an epoch that does not say it, as those before this release do not: when it was committed, which is later. */
-export function readAtOf({ inputs, committedAt }: Pick<Materialization, 'inputs' | 'committedAt'>): Date {
+export function readAtOf({ inputs, committedAt }: MadeOf): Date {
   const reads = Object.values(inputs).map((input) => Date.parse((input as KeptInput | null)?.read_at ?? ''))
   const first = Math.min(...reads)
   return reads.length === 0 || Number.isNaN(first) ? committedAt : new Date(Math.min(first, committedAt.getTime()))

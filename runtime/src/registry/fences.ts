@@ -4,7 +4,7 @@
  * of the former one: whoever still goes by that one, in a runtime or a store, meets no number twice.
  */
 import { SluiceError } from '@sluice/sdk'
-import { maybeOne, type Queryable, type Transaction } from './sql.ts'
+import { change, maybeOne, type Queryable, type Transaction } from './sql.ts'
 import { withTenant } from './tenant-first.ts'
 
 export interface ProductFence {
@@ -57,6 +57,24 @@ export async function raiseFence(db: Queryable, productId: string): Promise<Prod
     [productId],
   )
   return toFence(row)
+}
+
+/** No epoch from here on has that number, or one below: they were given before, whatever the registry knows of it. */
+export async function passEpoch(tx: Transaction, productId: string, epoch: number): Promise<void> {
+  const text = 'update product_fences set after_epoch = greatest(after_epoch, $2) where product_id = $1'
+  await change(tx, 'passing an epoch over', text, [productId, epoch])
+}
+
+/** More than a registry that is put back could lack. */
+const TOKENS_PASSED = 1_000_000
+
+/**
+ * Raises the token far above that one, where it is the newest. For a store that has seen a newer one than the registry has given:
+ * that was put back from a dump, or was lost in part with its server.
+ */
+export async function passTokens(db: Queryable, productId: string, token: bigint): Promise<void> {
+  const text = 'update product_fences set token = token + $3 where product_id = $1 and token = $2'
+  await change(db, 'passing tokens over', text, [productId, token, TOKENS_PASSED])
 }
 
 /** Whether nobody has raised the token since; false where the product is gone. */

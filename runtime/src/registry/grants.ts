@@ -95,6 +95,17 @@ export function productGrants(db: Queryable, tenant: string, productId: string):
   )
 }
 
+/** The same, of a product that is known by its id alone: of a preview those of its product. Of one that is gone there are none. */
+export function grantsHeldOn(db: Queryable, productId: string): Promise<ProductGrant[]> {
+  return many<ProductGrant>(
+    db,
+    'reading grants',
+    `select ${PRODUCT_COLUMNS} from product_grants where tenant = (select tenant from products where id = $1)
+       and product_id = (select coalesce(preview_of, id) from products where id = $1) order by created_at, id limit 10000`,
+    [productId],
+  )
+}
+
 /** The grants on any product of the tenant that the person or one of its teams holds: for deciding on many at once. */
 export function productGrantsOf(
   db: Queryable,

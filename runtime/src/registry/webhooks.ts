@@ -183,6 +183,26 @@ export async function setWebhookState(
   return set > 0
 }
 
+/** More than a registry that is put back could lack. */
+const DELIVERIES_PASSED = 1_000_000
+
+/** Receivers leave aside what has no higher number than they have had: deliveries go on above all that were ever begun. */
+export async function passDeliveries(db: Queryable, productId: string): Promise<void> {
+  const text = 'update webhooks set sequence = sequence + $2 where product_id = $1'
+  await change(db, 'passing deliveries over', text, [productId, DELIVERIES_PASSED])
+}
+
+/** What receivers have is of that epoch, which the registry does not know: with the next one they are told to begin anew. */
+export async function webhooksHave(db: Queryable, productId: string, epoch: number): Promise<void> {
+  await change(
+    db,
+    'keeping how far receivers have the changes',
+    `update webhooks set place = place || jsonb_build_object('epoch', $2::bigint, 'target', null, 'offset', 0)
+     where product_id = $1 and place ->> 'epoch' is not null`,
+    [productId, epoch],
+  )
+}
+
 /** Epochs of the product that receivers have, or have a part of: what comes to them next begins there. */
 export async function webhookEpochs(db: Queryable, productId: string): Promise<readonly number[]> {
   const rows = await many<{ epoch: number }>(

@@ -145,7 +145,7 @@ describe('a session', () => {
       assert.equal(await codeOf(write), '25006', write)
     for (const unkept of [
       "SET TimeZone = 'Europe/Berlin'",
-      'BEGIN ISOLATION LEVEL SERIALIZABLE',
+      "SET TRANSACTION SNAPSHOT '00000003-0000001B-1'",
       "SET work_mem = '1GB'",
       'PREPARE a AS DISCARD ALL',
     ])
@@ -171,6 +171,10 @@ describe('a session', () => {
     assert.equal(await codeOf('ROLLBACK TO a'), 'done')
     assert.equal(await codeOf('SHOW server_version'), 'done')
     assert.equal((await client.query('COMMIT')).command, 'COMMIT')
+    assert.equal(await codeOf('BEGIN ISOLATION LEVEL SERIALIZABLE'), 'done')
+    const { rows } = await client.query('SHOW transaction_isolation')
+    assert.deepEqual(rows, [{ transaction_isolation: 'serializable' }])
+    await client.query('ROLLBACK')
     await client.end()
   })
 

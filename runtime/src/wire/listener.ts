@@ -14,7 +14,7 @@ import { type Authorities, type Authority, authenticationFailed, tokenEnded } fr
 import { ClientStream } from './session/client-stream.ts'
 import { CredentialWatch } from './session/credential-watch.ts'
 import { isSilence, logIn } from './session/login.ts'
-import type { PlanParts } from './session/row-plans.ts'
+import type { PlanParts } from './session/row-plan.ts'
 import { Session } from './session/session.ts'
 import { REPORTED, Settings } from './session/settings.ts'
 import { startedWith } from './session/started-with.ts'

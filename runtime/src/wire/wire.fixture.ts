@@ -3,7 +3,7 @@ import pg from 'pg'
 import { PasswordAuthenticator } from '../auth/service-passwords.ts'
 import type { Principal } from '../flow.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
-import type { Platform } from '../operations/platform.ts'
+import type { QueriesDeps } from '../operations/queries/deps.ts'
 import { newPassword, verifierOf } from '../registry/scram-verifiers.ts'
 import type { PresentedPassword } from '../registry/service-passwords.ts'
 import { AskedTypes } from './catalogue/asked-types.ts'
@@ -103,7 +103,7 @@ export async function openWire(change: Partial<WireOptions> = {}): Promise<Runni
     idleMs: 120_000,
     serverVersion: '18.0',
     authorities: authoritiesOf(),
-    plans: { platform: {} as Platform, catalogue, types: new AskedTypes(catalogue) },
+    plans: { platform: {} as QueriesDeps, catalogue, types: new AskedTypes(catalogue) },
     logger,
     count: { connected() {}, login() {}, statement() {} },
     ...change,

@@ -9,7 +9,8 @@ import { columnClass, isOpen, productLevel } from './classes.ts'
 import { columnType, lakeType } from './data-types.ts'
 import { type Graph, graphOf, isInlined } from './graph.ts'
 import type { Judge, Judged } from './judge.ts'
-import { judgedTables, manifestTexts, type OutputColumn, type ProductInput } from './manifests.ts'
+import { judgedTables, manifestTexts, type OutputColumn, type ReadInput } from './manifests.ts'
+import type { NotCarried } from './not-carried.ts'
 import { aliasFor, productName, takeName } from './product-names.ts'
 import { incrementRefusal, modelNotes, modelRefusal } from './refusals.ts'
 import { definedNames, partsOf, type Relation, rewritten } from './relations.ts'
@@ -38,11 +39,6 @@ export interface Carried {
   readonly notes: readonly string[]
 }
 
-export interface NotCarried {
-  readonly node: DbtNode
-  readonly reason: string
-}
-
 export interface Outcome {
   readonly carried: readonly Carried[]
   /** Models, and tests of those that were carried. */
@@ -65,16 +61,6 @@ export async function carryProject(
 
 type Result = Carried | NotCarried
 const isCarried = (result: Result | undefined): result is Carried => result !== undefined && 'texts' in result
-
-/** A table that a model reads, as an input. */
-export interface ReadInput {
-  readonly id: string
-  readonly input: ProductInput
-  /** Of a product. */
-  readonly level?: string | null
-  /** Null where nobody knows them. */
-  readonly columns: readonly OutputColumn[] | null
-}
 
 class Carrier {
   readonly #project: DbtProject

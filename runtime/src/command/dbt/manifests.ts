@@ -5,9 +5,18 @@ import type { CheckFields } from '../../manifest/files/quality.ts'
 import { MANIFEST_LIMITS } from '../../manifest/files/shape.ts'
 import { plain } from '../text-table.ts'
 import { type DbtNode, type DbtProject, fieldOf, mapOf, textOf, textsOf } from './artifacts.ts'
-import type { ReadInput } from './carry.ts'
 import type { JudgedTable } from './judge.ts'
 import { nameText } from './tokens.ts'
+
+/** A table that a model reads, as an input. */
+export interface ReadInput {
+  readonly id: string
+  readonly input: ProductInput
+  /** Of a product. */
+  readonly level?: string | null
+  /** Null where nobody knows them. */
+  readonly columns: readonly OutputColumn[] | null
+}
 
 export interface OutputColumn {
   readonly name: string

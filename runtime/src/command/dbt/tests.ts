@@ -1,10 +1,10 @@
 /** Which tests of a model become checks of its product. */
 import type { CheckFields } from '../../manifest/files/quality.ts'
 import { type DbtNode, fieldOf, textOf } from './artifacts.ts'
-import type { NotCarried, ReadInput } from './carry.ts'
 import { allowedOf, checkOf, countsRows, type Said } from './checks.ts'
 import type { Judge } from './judge.ts'
-import { judgedTables, type OutputColumn } from './manifests.ts'
+import { judgedTables, type OutputColumn, type ReadInput } from './manifests.ts'
+import type { NotCarried } from './not-carried.ts'
 import { takeName } from './product-names.ts'
 import { type Relation, rewritten } from './relations.ts'
 import { type Dialect, nameText, SqlTextError } from './tokens.ts'

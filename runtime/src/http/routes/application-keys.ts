@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import {
   listKeys,
   type MadeKey,
@@ -7,6 +7,7 @@ import {
   revokeKey,
   revokeKeysOf,
 } from '../../operations/tenants/application-keys.ts'
+import type { TenantsDeps } from '../../operations/tenants/deps.ts'
 import type { ApplicationKeyRecord } from '../../registry/application-keys.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
@@ -87,7 +88,7 @@ const MadeApplicationKey = Type.Object(
 )
 
 /** Keys of applications, that read products with no person behind them. */
-export function applicationKeyRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function applicationKeyRoutes(deps: TenantsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -117,7 +118,7 @@ export function applicationKeyRoutes(platform: Platform, cursors: Cursors): read
           body: { ...keyJson(made.key), token: made.token },
         }))
         const wanted = { name, products, operations: operations ?? ['read', 'query'], unmask, expiresInDays } as const
-        return answer.reply(await makeApplicationKey(platform, call, wanted, answer.keep))
+        return answer.reply(await makeApplicationKey(deps, call, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -132,7 +133,7 @@ export function applicationKeyRoutes(platform: Platform, cursors: Cursors): read
         200: { description: 'A page of keys, without the keys themselves.', schema: pageOf(ApplicationKey) },
       },
       handler(call) {
-        const read = (page: PageRequest) => listKeys(platform, call, page)
+        const read = (page: PageRequest) => listKeys(deps, call, page)
         return listReply(call, cursors, 'application-keys', read, keyJson)
       },
     }),
@@ -147,7 +148,7 @@ export function applicationKeyRoutes(platform: Platform, cursors: Cursors): read
       responses: { 204: { description: 'It is gone.' } },
       errors: ['application_key_not_found'],
       async handler(call) {
-        await revokeKey(platform, call, call.params.key_id)
+        await revokeKey(deps, call, call.params.key_id)
         return { empty: true }
       },
     }),
@@ -176,7 +177,7 @@ export function applicationKeyRoutes(platform: Platform, cursors: Cursors): read
       errors: ['invalid_grant'],
       async handler(call) {
         const { created_by: user, issuer } = call.query
-        return { body: { revoked: await revokeKeysOf(platform, call, user, issuer) } }
+        return { body: { revoked: await revokeKeysOf(deps, call, user, issuer) } }
       },
     }),
   ]

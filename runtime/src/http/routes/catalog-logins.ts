@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
+import type { CatalogDeps } from '../../operations/catalog/deps.ts'
 import { issueCatalogLogin, revokeCatalogLogin } from '../../operations/catalog/logins.ts'
-import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Reference } from './requests/paths.ts'
 
@@ -14,7 +14,7 @@ const Login = Type.Object({
   uri: Type.String(),
 })
 
-export function catalogLoginRoutes(platform: Platform): readonly Route[] {
+export function catalogLoginRoutes(deps: CatalogDeps): readonly Route[] {
   const head = {
     path: '/api/v1/tenants/{id}/catalog-login',
     tags: ['Iceberg'],
@@ -31,7 +31,7 @@ export function catalogLoginRoutes(platform: Platform): readonly Route[] {
       description:
         'For engines that read Iceberg’s JDBC catalog. It selects the rows of the tenant’s catalog that any member may read without a grant: plain tables, open products, and the masked twins of those with sensitive columns. Access to the files is the object store’s own.',
       responses: { 201: { description: 'The login.', schema: Login } },
-      handler: async (call) => ({ status: 201, body: await issueCatalogLogin(platform, call, call.params.id) }),
+      handler: async (call) => ({ status: 201, body: await issueCatalogLogin(deps, call, call.params.id) }),
     }),
     defineRoute({
       ...head,
@@ -40,7 +40,7 @@ export function catalogLoginRoutes(platform: Platform): readonly Route[] {
       summary: 'Remove the tenant’s PostgreSQL login for SQL catalogs',
       responses: { 204: { description: 'Removed, with its sessions.' } },
       handler: async (call) => {
-        await revokeCatalogLogin(platform, call, call.params.id)
+        await revokeCatalogLogin(deps, call, call.params.id)
         return { empty: true }
       },
     }),

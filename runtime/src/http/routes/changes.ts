@@ -1,18 +1,18 @@
 import { Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
+import type { ChangesDeps } from '../../operations/changes/deps.ts'
 import {
   type ChangePlace,
   type FollowFrom,
   followChanges,
   followedProduct,
 } from '../../operations/changes/follow-changes.ts'
-import type { Platform } from '../../operations/platform.ts'
 import { type CursorBinding, type Cursors, MAX_CURSOR_LENGTH } from '../cursor.ts'
 import { eventStream, type ServerEvent } from '../event-stream.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Namespace, Reference } from './requests/paths.ts'
 
-export function changeRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function changeRoutes(deps: ChangesDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'GET',
@@ -56,12 +56,12 @@ export function changeRoutes(platform: Platform, cursors: Cursors): readonly Rou
       async handler(call) {
         const { name } = call.params
         const { namespace: domain } = call.query
-        const id = await followedProduct(platform, call, name, domain)
+        const id = await followedProduct(deps, call, name, domain)
         const binding = bindingOf(call, id)
         const from = fromOf(call.lastEventId || (call.query.from ?? 'now'), cursors, binding)
-        const changes = await followChanges(platform, call, id, from)
+        const changes = await followChanges(deps, call, id, from)
         const seal = (place: ChangePlace) => cursors.seal(positionOf(place), binding)
-        return { stream: eventStream(eventsOf(changes, seal), { signal: call.signal }) }
+        return { stream: eventStream(eventsOf(changes, seal), call) }
       },
     }),
   ]

@@ -14,9 +14,10 @@ import {
   scheduledConnections,
   withSchedules,
 } from '../../operations/connections/schedules.ts'
-import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { requireDeveloper, requireMember } from '../../operations/permissions.ts'
 import { backfillConnection, withdrawBackfill } from '../../operations/products/backfill.ts'
 import { type Lag, lagOf } from '../../operations/products/connection-lag.ts'
+import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
 import type { PageRequest } from '../../registry/paging.ts'
@@ -50,7 +51,7 @@ const tags = ['Connections']
 const developer = (call: { readonly principal: Parameters<typeof requireDeveloper>[0] }) =>
   requireDeveloper(call.principal)
 
-export function connectionRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function connectionRoutes(deps: ProductsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -77,7 +78,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
           body: scheduledJson(created),
         }))
         const wanted = { name, connectorType, configText, ...(schedule === undefined ? {} : { schedule }) }
-        return answer.reply(await registerConnection(platform, call, wanted, answer.keep))
+        return answer.reply(await registerConnection(deps, call, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -91,7 +92,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 200: { description: 'A page of connections.', schema: pageOf(ConnectionShape) } },
       handler(call) {
         requireMember(call.principal)
-        const read = (page: PageRequest) => scheduledConnections(platform, call.tenant, page)
+        const read = (page: PageRequest) => scheduledConnections(deps, call.tenant, page)
         return listReply(call, cursors, 'connections', read, scheduledJson)
       },
     }),
@@ -107,8 +108,8 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       errors: ['connection_not_found'],
       async handler(call) {
         requireMember(call.principal)
-        const connection = await connectionOf(platform, call.tenant, call.params.connection_id)
-        const [scheduled] = await withSchedules(platform.pool, [connection])
+        const connection = await connectionOf(deps, call.tenant, call.params.connection_id)
+        const [scheduled] = await withSchedules(deps.pool, [connection])
         return { body: scheduledJson(scheduled as ScheduledConnection) }
       },
     }),
@@ -139,7 +140,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       ],
       async handler(call) {
         const { name, config_encrypted: configText, schedule } = call.body
-        const changed = await changeConnection(platform, call, call.params.connection_id, {
+        const changed = await changeConnection(deps, call, call.params.connection_id, {
           ...(name === undefined ? {} : { name }),
           ...(configText === undefined ? {} : { configText }),
           ...(schedule === undefined ? {} : { schedule }),
@@ -158,7 +159,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 204: { description: 'It is gone.' } },
       errors: ['connection_not_found', 'connection_in_use'],
       async handler(call) {
-        await removeConnection(platform, call, call.params.connection_id)
+        await removeConnection(deps, call, call.params.connection_id)
         return { empty: true }
       },
     }),
@@ -174,7 +175,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 200: { description: 'What each step gave.', schema: TestReport } },
       errors: ['connection_not_found'],
       async handler(call) {
-        const report = await testConnection(platform, call, call.params.connection_id)
+        const report = await testConnection(deps, call, call.params.connection_id)
         const failed = report.steps.find((step) => !step.ok)
         return {
           body: {
@@ -198,9 +199,9 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 200: { description: 'Tables with keys, columns and estimates.', schema: Discovery } },
       errors: ['connection_not_found', 'address_refused'],
       async handler(call) {
-        const tables = await discoverConnection(platform, call, call.params.connection_name)
-        const { id } = await connectionOf(platform, call.tenant, call.params.connection_name)
-        const mayRead = rawReader(platform, call.principal, call.tenant)
+        const tables = await discoverConnection(deps, call, call.params.connection_name)
+        const { id } = await connectionOf(deps, call.tenant, call.params.connection_name)
+        const mayRead = rawReader(deps, call.principal, call.tenant)
         const rights = await Promise.all(tables.map(({ schema, name }) => mayRead(id, `${schema}.${name}`)))
         return {
           body: {
@@ -236,7 +237,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 200: { description: 'Each table with its newest reads.', schema: ConnectionLag } },
       errors: ['connection_not_found'],
       async handler(call) {
-        return { body: lagJson(await lagOf(platform, call, call.params.connection_id)) }
+        return { body: lagJson(await lagOf(deps, call, call.params.connection_id)) }
       },
     }),
     defineRoute({
@@ -253,7 +254,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       errors: ['connection_not_found'],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
-        return answer.reply(await syncConnection(platform, call, call.params.connection_id, answer.keep))
+        return answer.reply(await syncConnection(deps, call, call.params.connection_id, answer.keep))
       },
     }),
     defineRoute({
@@ -274,7 +275,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
         const tables = call.body.tables ?? null
-        return answer.reply(await backfillConnection(platform, call, call.params.connection_id, tables, answer.keep))
+        return answer.reply(await backfillConnection(deps, call, call.params.connection_id, tables, answer.keep))
       },
     }),
     defineRoute({
@@ -291,7 +292,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 204: { description: 'None is asked for any more.' } },
       errors: ['connection_not_found'],
       async handler(call) {
-        await withdrawBackfill(platform, call, call.params.connection_id)
+        await withdrawBackfill(deps, call, call.params.connection_id)
         return { empty: true }
       },
     }),

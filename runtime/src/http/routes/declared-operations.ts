@@ -1,7 +1,7 @@
 import type { Column } from '@sluice/sdk'
 import { SluiceError, typeName } from '@sluice/sdk'
 import { type TSchema, Type } from 'typebox'
-import type { Platform } from '../../operations/platform.ts'
+import type { ConnectionsDeps } from '../../operations/connections/deps.ts'
 import type { ReadDeps } from '../../operations/reads/read-endpoint.ts'
 import {
   type OfferedOperation,
@@ -23,7 +23,7 @@ import { ColumnNames } from './requests/reads.ts'
  * `others` have: a plugin does not stand in for what the runtime does.
  */
 export function declaredOperationRoutes(
-  { plugins }: Pick<Platform, 'plugins'>,
+  { plugins }: Pick<ConnectionsDeps, 'plugins'>,
   deps: ReadDeps,
   others: readonly Route[],
 ): readonly Route[] {

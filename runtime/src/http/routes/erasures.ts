@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
+import type { ErasuresDeps } from '../../operations/erasures/deps.ts'
 import { erasureOf, erasuresOf, requestErasure } from '../../operations/erasures/erasures.ts'
-import { type Platform, requireAdmin } from '../../operations/platform.ts'
+import { requireAdmin } from '../../operations/permissions.ts'
 import type { Erasure } from '../../registry/erasures.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import { RUN_STATES } from '../../registry/runs.ts'
@@ -82,7 +83,7 @@ const NOTE =
   'The source is not changed: a read that brings the row again, where the source still has it, brings it back. Not reached: backups, write-ahead logs and dead rows of PostgreSQL until they are recycled and vacuumed, topics of the event bus, and what readers have taken.'
 
 /** Rows of sources that are to be nowhere any more. */
-export function erasureRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function erasureRoutes(deps: ErasuresDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -111,7 +112,7 @@ export function erasureRoutes(platform: Platform, cursors: Cursors): readonly Ro
         const answer = keptAnswer(call, (made: Erasure) => ({ status: 202, body: erasureJson(made) }))
         const { table, key, expire_history: expireHistory = false } = call.body
         const wanted = { table, key, expireHistory }
-        return answer.reply(await requestErasure(platform, call, call.params.connection_id, wanted, answer.keep))
+        return answer.reply(await requestErasure(deps, call, call.params.connection_id, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -127,7 +128,7 @@ export function erasureRoutes(platform: Platform, cursors: Cursors): readonly Ro
       responses: { 200: { description: 'A page of erasures, without their keys.', schema: pageOf(ErasureShape) } },
       errors: ['connection_not_found'],
       handler(call) {
-        const read = (page: PageRequest) => erasuresOf(platform, call, call.params.connection_id, page)
+        const read = (page: PageRequest) => erasuresOf(deps, call, call.params.connection_id, page)
         return listReply(call, cursors, 'erasures', read, erasureJson)
       },
     }),
@@ -144,7 +145,7 @@ export function erasureRoutes(platform: Platform, cursors: Cursors): readonly Ro
       errors: ['connection_not_found', 'erasure_not_found'],
       async handler(call) {
         const { connection_id: reference, erasure_id: id } = call.params
-        return { body: erasureJson(await erasureOf(platform, call, reference, id)) }
+        return { body: erasureJson(await erasureOf(deps, call, reference, id)) }
       },
     }),
   ]

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import type { ExportsDeps } from '../../operations/exports/deps.ts'
 import {
   openExport,
   ownExports,
@@ -7,7 +8,6 @@ import {
   type TellableExport,
   tellExport,
 } from '../../operations/exports/exports.ts'
-import type { Platform } from '../../operations/platform.ts'
 import type { Export, ExportFormat } from '../../registry/exports.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
@@ -117,7 +117,7 @@ class Downloads {
   }
 }
 
-export function exportRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function exportRoutes(deps: ExportsDeps, cursors: Cursors): readonly Route[] {
   const downloads = new Downloads()
   return [
     defineRoute({
@@ -151,7 +151,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
           body: exportJson({ found, link: null }),
           headers: { Location: `/api/v1/exports/${found.id}` },
         }))
-        return answer.reply(await requestExport(platform, call, call.body, answer.keep))
+        return answer.reply(await requestExport(deps, call, call.body, answer.keep))
       },
     }),
     defineRoute({
@@ -165,7 +165,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
       query: Page,
       responses: { 200: { description: 'A page of exports.', schema: pageOf(ExportState) } },
       handler(call) {
-        const read = (page: PageRequest) => ownExports(platform, call, page)
+        const read = (page: PageRequest) => ownExports(deps, call, page)
         return listReply(call, cursors, 'exports', read, (found) => exportJson({ found, link: null }))
       },
     }),
@@ -180,7 +180,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
       responses: { 200: { description: 'The export.', schema: ExportState } },
       errors: ['export_not_found'],
       async handler(call) {
-        return { body: exportJson(await tellExport(platform, call, call.params.export_id)) }
+        return { body: exportJson(await tellExport(deps, call, call.params.export_id)) }
       },
     }),
     defineRoute({
@@ -195,7 +195,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
       responses: { 204: { description: 'It is gone, and its links lead nowhere.' } },
       errors: ['export_not_found'],
       async handler(call) {
-        await removeExport(platform, call, call.params.export_id)
+        await removeExport(deps, call, call.params.export_id)
         return { empty: true }
       },
     }),
@@ -235,7 +235,7 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
       async handler(call) {
         const { expires: expiresAtMs, signature } = call.query
         const { export_id: id } = call.params
-        const { found, chunks } = await openExport(platform, id, { expiresAtMs, signature }, call.requestId)
+        const { found, chunks } = await openExport(deps, id, { expiresAtMs, signature }, call.requestId)
         const { format } = found.request
         return {
           headers: {

@@ -5,9 +5,9 @@
 import type { StoreAnswer, WriteMethod, WritePlace } from '@sluice/sdk'
 import { Type } from 'typebox'
 import type { BodyStream } from '../../flow.ts'
+import type { CatalogDeps } from '../../operations/catalog/deps.ts'
 import { requireWarehouse } from '../../operations/catalog/read.ts'
 import { takeUpload } from '../../operations/catalog/uploads.ts'
-import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { AnyBody, ICEBERG, TABLE, TableParams } from './iceberg-shapes.ts'
 
@@ -31,11 +31,11 @@ export function uploadAddress(
   return `${address}/${segments.map(encodeURIComponent).join('/')}?${new URLSearchParams({ path, ...parameters })}`
 }
 
-export function icebergUploads(platform: Platform): readonly Route[] {
-  return [upload(platform, 'PUT'), upload(platform, 'POST'), upload(platform, 'DELETE')]
+export function icebergUploads(deps: CatalogDeps): readonly Route[] {
+  return [upload(deps, 'PUT'), upload(deps, 'POST'), upload(deps, 'DELETE')]
 }
 
-function upload(platform: Platform, method: WriteMethod): Route {
+function upload(deps: CatalogDeps, method: WriteMethod): Route {
   return defineRoute({
     ...ICEBERG,
     method,
@@ -53,7 +53,7 @@ function upload(platform: Platform, method: WriteMethod): Route {
       requireWarehouse(call, prefix)
       const { path, ...parameters } = call.query
       const body = method === 'DELETE' ? null : (call.body as BodyStream)
-      return replyOf(await takeUpload(platform, call, namespace, table, method, { path, parameters }, body))
+      return replyOf(await takeUpload(deps, call, namespace, table, method, { path, parameters }, body))
     },
   })
 }

@@ -7,6 +7,7 @@ import {
   parseRename,
   parseTransaction,
 } from '@sluice/iceberg'
+import type { CatalogDeps } from '../../operations/catalog/deps.ts'
 import { requireFileAccess } from '../../operations/catalog/files.ts'
 import { requireWarehouse } from '../../operations/catalog/read.ts'
 import {
@@ -19,7 +20,6 @@ import {
   dropTable,
   renameTable,
 } from '../../operations/catalog/write.ts'
-import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import {
   AnyBody,
@@ -38,11 +38,11 @@ import {
 
 const COMMIT_TIMEOUT_MS = 120_000
 
-export function icebergWrites(platform: Platform, settings: TableSettings): readonly Route[] {
-  return [...namespaceWrites(platform), ...tableWrites(platform, settings), ...namesAndTransactions(platform)]
+export function icebergWrites(deps: CatalogDeps, settings: TableSettings): readonly Route[] {
+  return [...namespaceWrites(deps), ...tableWrites(deps, settings), ...namesAndTransactions(deps)]
 }
 
-function namespaceWrites(platform: Platform): readonly Route[] {
+function namespaceWrites(deps: CatalogDeps): readonly Route[] {
   return [
     defineRoute({
       ...ICEBERG,
@@ -56,7 +56,7 @@ function namespaceWrites(platform: Platform): readonly Route[] {
       async handler(call) {
         requireWarehouse(call, call.params.prefix)
         const { namespace, properties = {} } = parseNamespace(call.body)
-        await createNamespace(platform, call, namespace, properties)
+        await createNamespace(deps, call, namespace, properties)
         return { body: { namespace, properties } }
       },
     }),
@@ -69,7 +69,7 @@ function namespaceWrites(platform: Platform): readonly Route[] {
       params: NamespaceParams,
       async handler(call) {
         requireWarehouse(call, call.params.prefix)
-        await dropNamespace(platform, call, call.params.namespace)
+        await dropNamespace(deps, call, call.params.namespace)
         return { empty: true }
       },
     }),
@@ -85,13 +85,13 @@ function namespaceWrites(platform: Platform): readonly Route[] {
       async handler(call) {
         requireWarehouse(call, call.params.prefix)
         const { updates = {}, removals = [] } = parseProperties(call.body)
-        return { body: await changeNamespace(platform, call, call.params.namespace, updates, removals) }
+        return { body: await changeNamespace(deps, call, call.params.namespace, updates, removals) }
       },
     }),
   ]
 }
 
-function tableWrites(platform: Platform, settings: TableSettings): readonly Route[] {
+function tableWrites(deps: CatalogDeps, settings: TableSettings): readonly Route[] {
   return [
     defineRoute({
       ...ICEBERG,
@@ -105,8 +105,8 @@ function tableWrites(platform: Platform, settings: TableSettings): readonly Rout
       async handler(call) {
         requireWarehouse(call, call.params.prefix)
         const request = parseCreate(call.body)
-        requireFileAccess(platform)
-        const created = await createTable(platform, call, call.params.namespace, request)
+        requireFileAccess(deps)
+        const created = await createTable(deps, call, call.params.namespace, request)
         return tableReply(created, settings({ ...call.params, table: request.name }))
       },
     }),
@@ -123,7 +123,7 @@ function tableWrites(platform: Platform, settings: TableSettings): readonly Rout
       async handler(call) {
         const { prefix, namespace, table } = call.params
         requireWarehouse(call, prefix)
-        return tableReply(await commitTable(platform, call, namespace, table, parseChange(call.body)), {})
+        return tableReply(await commitTable(deps, call, namespace, table, parseChange(call.body)), {})
       },
     }),
     defineRoute({
@@ -137,14 +137,14 @@ function tableWrites(platform: Platform, settings: TableSettings): readonly Rout
       async handler(call) {
         const { prefix, namespace, table } = call.params
         requireWarehouse(call, prefix)
-        await dropTable(platform, call, namespace, table)
+        await dropTable(deps, call, namespace, table)
         return { empty: true }
       },
     }),
   ]
 }
 
-function namesAndTransactions(platform: Platform): readonly Route[] {
+function namesAndTransactions(deps: CatalogDeps): readonly Route[] {
   return [
     defineRoute({
       ...ICEBERG,
@@ -158,7 +158,7 @@ function namesAndTransactions(platform: Platform): readonly Route[] {
       async handler(call) {
         requireWarehouse(call, call.params.prefix)
         const { source, destination } = parseRename(call.body)
-        await renameTable(platform, call, source, destination)
+        await renameTable(deps, call, source, destination)
         return { empty: true }
       },
     }),
@@ -174,7 +174,7 @@ function namesAndTransactions(platform: Platform): readonly Route[] {
       timeoutMs: COMMIT_TIMEOUT_MS,
       async handler(call) {
         requireWarehouse(call, call.params.prefix)
-        await commitTables(platform, call, parseTransaction(call.body))
+        await commitTables(deps, call, parseTransaction(call.body))
         return { empty: true }
       },
     }),

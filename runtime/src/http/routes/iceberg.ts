@@ -3,6 +3,7 @@
  * those of Iceberg's own specification, so they stand in that document and not in ours.
  */
 import { pageOf, parseSigning, referencedOnly } from '@sluice/iceberg'
+import type { CatalogDeps } from '../../operations/catalog/deps.ts'
 import { fileAccessOf, requireFileAccess, signRead } from '../../operations/catalog/files.ts'
 import {
   loadTable,
@@ -14,7 +15,6 @@ import {
   tablesFor,
 } from '../../operations/catalog/read.ts'
 import { isUpload, placeOfUpload } from '../../operations/catalog/uploads.ts'
-import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import {
   AnyBody,
@@ -37,23 +37,23 @@ import { icebergUploads, uploadAddress } from './iceberg-uploads.ts'
 import { icebergWrites } from './iceberg-writes.ts'
 
 /** @param address of this server, as clients write it */
-export function icebergCatalog(platform: Platform, address: string): readonly Route[] {
+export function icebergCatalog(deps: CatalogDeps, address: string): readonly Route[] {
   const settings: TableSettings = ({ prefix, namespace, table }) => {
     const path = ['v1', prefix, 'namespaces', namespace, 'tables', table, 'sign'].map(encodeURIComponent).join('/')
-    return fileAccessOf(platform, `${address}/iceberg`, path)
+    return fileAccessOf(deps, `${address}/iceberg`, path)
   }
   const routes = [
-    ...namespaceRoutes(platform),
-    ...tableRoutes(platform, settings),
-    signRoute(platform, address),
-    ...icebergWrites(platform, settings),
+    ...namespaceRoutes(deps),
+    ...tableRoutes(deps, settings),
+    signRoute(deps, address),
+    ...icebergWrites(deps, settings),
   ]
   const endpoints = routes.map(({ method, path }) => `${method} ${path.slice('/iceberg'.length)}`)
-  return [configRoute(platform, endpoints), ...routes, ...icebergUploads(platform), tokenRoute()]
+  return [configRoute(deps, endpoints), ...routes, ...icebergUploads(deps), tokenRoute()]
 }
 
 /** @param endpoints all that is offered, as the specification writes it: `GET /v1/{prefix}/namespaces` */
-function configRoute(platform: Platform, endpoints: readonly string[]): Route {
+function configRoute(deps: CatalogDeps, endpoints: readonly string[]): Route {
   return defineRoute({
     ...ICEBERG,
     method: 'GET',
@@ -62,13 +62,13 @@ function configRoute(platform: Platform, endpoints: readonly string[]): Route {
     summary: 'Settings for clients of the Iceberg catalog',
     query: ConfigQuery,
     async handler(call) {
-      const prefix = await openWarehouse(platform, call, call.query.warehouse ?? call.tenant)
+      const prefix = await openWarehouse(deps, call, call.query.warehouse ?? call.tenant)
       return { body: { defaults: {}, overrides: { prefix }, endpoints } }
     },
   })
 }
 
-function namespaceRoutes(platform: Platform): readonly Route[] {
+function namespaceRoutes(deps: CatalogDeps): readonly Route[] {
   return [
     defineRoute({
       ...ICEBERG,
@@ -83,10 +83,10 @@ function namespaceRoutes(platform: Platform): readonly Route[] {
         const { parent, pageToken, pageSize } = call.query
         // No namespace has another one in it.
         if (parent !== undefined && parent !== '') {
-          await namespaceFor(platform, call, parent)
+          await namespaceFor(deps, call, parent)
           return listReply('namespaces', [], null)
         }
-        const { names, nextToken } = pageOf(await namespacesFor(platform, call), pageToken, pageSize)
+        const { names, nextToken } = pageOf(await namespacesFor(deps, call), pageToken, pageSize)
         return listReply(
           'namespaces',
           names.map((name) => [name]),
@@ -104,7 +104,7 @@ function namespaceRoutes(platform: Platform): readonly Route[] {
       async handler(call) {
         const { prefix, namespace } = call.params
         requireWarehouse(call, prefix)
-        return { body: { namespace: [namespace], properties: await namespaceFor(platform, call, namespace) } }
+        return { body: { namespace: [namespace], properties: await namespaceFor(deps, call, namespace) } }
       },
     }),
     defineRoute({
@@ -116,14 +116,14 @@ function namespaceRoutes(platform: Platform): readonly Route[] {
       params: NamespaceParams,
       async handler(call) {
         requireWarehouse(call, call.params.prefix)
-        await namespaceFor(platform, call, call.params.namespace)
+        await namespaceFor(deps, call, call.params.namespace)
         return { empty: true }
       },
     }),
   ]
 }
 
-function tableRoutes(platform: Platform, settings: TableSettings): readonly Route[] {
+function tableRoutes(deps: CatalogDeps, settings: TableSettings): readonly Route[] {
   return [
     defineRoute({
       ...ICEBERG,
@@ -137,7 +137,7 @@ function tableRoutes(platform: Platform, settings: TableSettings): readonly Rout
         const { prefix, namespace } = call.params
         requireWarehouse(call, prefix)
         const { pageToken, pageSize } = call.query
-        const { names, nextToken } = pageOf(await tablesFor(platform, call, namespace), pageToken, pageSize)
+        const { names, nextToken } = pageOf(await tablesFor(deps, call, namespace), pageToken, pageSize)
         return listReply(
           'identifiers',
           names.map((name) => ({ namespace: [namespace], name })),
@@ -156,8 +156,8 @@ function tableRoutes(platform: Platform, settings: TableSettings): readonly Rout
       async handler(call) {
         const { prefix, namespace, table } = call.params
         requireWarehouse(call, prefix)
-        requireFileAccess(platform)
-        const loaded = await loadTable(platform, call, namespace, table)
+        requireFileAccess(deps)
+        const loaded = await loadTable(deps, call, namespace, table)
         const metadata = call.query.snapshots === 'refs' ? referencedOnly(loaded.metadata) : loaded.metadata
         return tableReply({ ...loaded, metadata }, settings(call.params))
       },
@@ -172,7 +172,7 @@ function tableRoutes(platform: Platform, settings: TableSettings): readonly Rout
       async handler(call) {
         const { prefix, namespace, table } = call.params
         requireWarehouse(call, prefix)
-        await tableExists(platform, call, namespace, table)
+        await tableExists(deps, call, namespace, table)
         return { empty: true }
       },
     }),
@@ -196,7 +196,7 @@ function tableRoutes(platform: Platform, settings: TableSettings): readonly Rout
  * Of a write it answers where to send it instead: to this server, with the caller's own token, which is held against
  * what holds then.
  */
-function signRoute(platform: Platform, address: string): Route {
+function signRoute(deps: CatalogDeps, address: string): Route {
   return defineRoute({
     ...ICEBERG,
     method: 'POST',
@@ -209,8 +209,8 @@ function signRoute(platform: Platform, address: string): Route {
       const { prefix, namespace, table } = call.params
       requireWarehouse(call, prefix)
       const request = parseSigning(call.body)
-      if (!isUpload(request)) return { body: await signRead(platform, call, namespace, table, request) }
-      const place = await placeOfUpload(platform, call, namespace, table, request)
+      if (!isUpload(request)) return { body: await signRead(deps, call, namespace, table, request) }
+      const place = await placeOfUpload(deps, call, namespace, table, request)
       const own = { Authorization: call.authorization, 'X-Tenant-Id': call.namedTenant }
       const headers = Object.entries(own).flatMap(([name, value]) => (value === null ? [] : [[name, [value]]]))
       return { body: { uri: uploadAddress(address, call.params, place), headers: Object.fromEntries(headers) } }
@@ -218,7 +218,7 @@ function signRoute(platform: Platform, address: string): Route {
   })
 }
 
-/** Deprecated by the specification: clients bring a token of the platform's issuer instead. */
+/** Deprecated by the specification: clients bring a token of the deps's issuer instead. */
 function tokenRoute(): Route {
   return defineRoute({
     ...ICEBERG,
@@ -233,7 +233,7 @@ function tokenRoute(): Route {
       body: {
         error: 'unsupported_grant_type',
         error_description:
-          'This catalog issues no tokens. Get one from the platform’s issuer and configure the client with it (token), not with a credential.',
+          'This catalog issues no tokens. Get one from the deps’s issuer and configure the client with it (token), not with a credential.',
       },
     }),
   })

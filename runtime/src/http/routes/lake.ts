@@ -1,6 +1,7 @@
 import type { EngineLimits } from '@sluice/engine'
 import { Type } from 'typebox'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
+import type { UpkeepDeps } from '../../operations/upkeep/deps.ts'
 import { keepUp, UPKEEP_TASKS } from '../../operations/upkeep/lake-upkeep.ts'
 import { toldUpkeep } from '../../operations/upkeep/told-upkeep.ts'
 import { defineRoute, type Route } from '../route.ts'
@@ -19,7 +20,7 @@ const Body = Type.Object(
   { additionalProperties: false },
 )
 
-export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly Route[] {
+export function lakeRoutes(deps: UpkeepDeps, limits: EngineLimits): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -32,7 +33,6 @@ export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly R
       auth: 'tenant',
       params: Params,
       body: Body,
-      bodyOptional: true,
       timeoutMs: TIMEOUT_MS,
       responses: { 200: { description: 'What was done, and what was found, by table.' } },
       errors: ['lake_table_not_found'],
@@ -40,7 +40,7 @@ export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly R
         requireDeveloper(call.principal)
         const { table, after } = call.body
         const report = await keepUp(
-          platform,
+          deps,
           {
             tenant: call.tenant,
             task: call.params.task,
@@ -53,7 +53,7 @@ export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly R
         )
         const { task, tablesSeen, next } = report
         return {
-          body: { task, tables: await toldUpkeep(platform, call, report.tables), tables_seen: tablesSeen, next },
+          body: { task, tables: await toldUpkeep(deps, call, report.tables), tables_seen: tablesSeen, next },
         }
       },
     }),

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
+import type { LineageDeps } from '../../operations/lineage/deps.ts'
 import { impactOfProductColumn, impactOfSourceColumn } from '../../operations/lineage/impact.ts'
 import { lineageOf } from '../../operations/lineage/lineage.ts'
 import { MAX_DEPTH } from '../../operations/lineage/links.ts'
-import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import {
   ImpactQuery,
@@ -19,7 +19,7 @@ const Params = Type.Object({ product_id: Reference })
 const ConnectionParams = Type.Object({ connection_id: Reference })
 const tags = ['Lineage']
 
-export function lineageRoutes(platform: Platform): readonly Route[] {
+export function lineageRoutes(deps: LineageDeps): readonly Route[] {
   return [
     defineRoute({
       method: 'GET',
@@ -35,7 +35,7 @@ export function lineageRoutes(platform: Platform): readonly Route[] {
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         const { direction = 'both', depth = MAX_DEPTH } = call.query
-        return { body: lineageJson(await lineageOf(platform, call, productReference(call), { direction, depth })) }
+        return { body: lineageJson(await lineageOf(deps, call, productReference(call), { direction, depth })) }
       },
     }),
     defineRoute({
@@ -51,7 +51,7 @@ export function lineageRoutes(platform: Platform): readonly Route[] {
       errors: ['product_not_found', 'ambiguous_product', 'unknown_column'],
       async handler(call) {
         return {
-          body: impactJson(await impactOfProductColumn(platform, call, productReference(call), call.query.column)),
+          body: impactJson(await impactOfProductColumn(deps, call, productReference(call), call.query.column)),
         }
       },
     }),
@@ -67,7 +67,7 @@ export function lineageRoutes(platform: Platform): readonly Route[] {
       responses: { 200: { description: 'Products and columns, the nearest first.', schema: ImpactShape } },
       errors: ['connection_not_found'],
       async handler(call) {
-        return { body: impactJson(await impactOfSourceColumn(platform, call, call.params.connection_id, call.query)) }
+        return { body: impactJson(await impactOfSourceColumn(deps, call, call.params.connection_id, call.query)) }
       },
     }),
   ]

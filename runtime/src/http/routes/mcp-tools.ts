@@ -3,10 +3,10 @@ import { type Static, type TObject, Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
 import type { AgentFindings, AgentTool } from '../../operations/agents/agent-call.ts'
 import { MAX_ROWS, MAX_SAMPLE, queryForAgent, STATEMENT_MS, sampleRows } from '../../operations/agents/ask-rows.ts'
+import type { AgentsDeps } from '../../operations/agents/deps.ts'
 import { explainFailure } from '../../operations/agents/explain-failure.ts'
 import { describeProduct, searchProducts } from '../../operations/agents/find-products.ts'
 import { trainingSetForAgent } from '../../operations/agents/training-rows.ts'
-import type { Platform } from '../../operations/platform.ts'
 import { MAX_FEATURES } from '../../operations/queries/training-set.ts'
 import { bodyReader } from '../input.ts'
 import { TrainingSetOfAgent } from './mcp-training-set.ts'
@@ -18,7 +18,7 @@ export interface McpTool {
   /** How many requests of the rate limit it takes; of arguments that nobody has checked yet. */
   requests(given: unknown): number
   /** Throws `validation_failed`. */
-  asked(platform: Platform, given: unknown): AgentTool
+  asked(deps: AgentsDeps, given: unknown): AgentTool
 }
 
 const closed = { additionalProperties: false } as const
@@ -45,7 +45,7 @@ export const MCP_TOOLS: readonly McpTool[] = [
       'Columns with types, classes and masks, quality, freshness, contract and lineage of a product. Call before query.',
     input: Type.Object({ product: Name }, closed),
     most: NOTHING,
-    work: (platform, call, { product }) => describeProduct(platform, call, product),
+    work: (deps, call, { product }) => describeProduct(deps, call, product),
   }),
   tool({
     name: 'sample_rows',
@@ -128,7 +128,7 @@ function tool<Input extends TObject>({
   readonly most: AgentTool['most']
   readonly isForDevelopers?: boolean
   readonly requests?: McpTool['requests']
-  work(platform: Platform, call: TenantCall, asked: Static<Input>): Promise<AgentFindings>
+  work(deps: AgentsDeps, call: TenantCall, asked: Static<Input>): Promise<AgentFindings>
 }): McpTool {
   const reader = bodyReader(input)
   return {
@@ -136,9 +136,9 @@ function tool<Input extends TObject>({
     description,
     inputSchema: input,
     requests,
-    asked(platform, given) {
+    asked(deps, given) {
       const asked = reader.read(given) as Static<Input>
-      return { name, most, isForDevelopers, work: (call) => work(platform, call, asked) }
+      return { name, most, isForDevelopers, work: (call) => work(deps, call, asked) }
     },
   }
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Platform } from '../../operations/platform.ts'
+import type { AgentsDeps } from '../../operations/agents/deps.ts'
 import { mcpRoutes } from './mcp.ts'
 
-const platform = { config: { mcp: { enabled: true }, cors: { origins: [], tenants: {} } } } as unknown as Platform
-const [route] = mcpRoutes(platform, { url: 'https://sluice.test', issuers: [], release: '0.0.0' })
+const deps = { config: { mcp: { enabled: true }, cors: { origins: [], tenants: {} } } } as unknown as AgentsDeps
+const [route] = mcpRoutes(deps, { url: 'https://sluice.test', issuers: [], release: '0.0.0' })
 
 it('a training set takes of the rate limit a request for each feature, as by REST; all else takes one', () => {
   const called = (name: unknown, given: unknown) =>

@@ -9,7 +9,7 @@ import type { Config } from '../../config.ts'
 import type { TenantCall } from '../../flow.ts'
 import { answerAgent } from '../../operations/agents/agent-call.ts'
 import { shortened, wholeAnswer } from '../../operations/agents/bounded-answer.ts'
-import type { Platform } from '../../operations/platform.ts'
+import type { AgentsDeps } from '../../operations/agents/deps.ts'
 import { problemOf, refuse } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { MCP_TOOLS } from './mcp-tools.ts'
@@ -48,8 +48,8 @@ const Message = Type.Object(
 type Id = string | number
 
 /** None where agents are not served. */
-export function mcpRoutes(platform: Platform, door: McpDoor): readonly Route[] {
-  const { config } = platform
+export function mcpRoutes(deps: AgentsDeps, door: McpDoor): readonly Route[] {
+  const { config } = deps
   if (!config.mcp.enabled) return []
   const origins = originsOf(config, door.url)
   const post = defineRoute({
@@ -72,7 +72,7 @@ export function mcpRoutes(platform: Platform, door: McpDoor): readonly Route[] {
       const { id, method, params = {} } = call.body
       // Notifications, and answers to what nobody has asked.
       if (id === undefined || method === undefined) return { status: 202, empty: true }
-      return answerTo({ id, method, params: params as Readonly<Record<string, unknown>> }, platform, call, door)
+      return answerTo({ id, method, params: params as Readonly<Record<string, unknown>> }, deps, call, door)
     },
   })
   const about = [MCP_PATH, ''].map((suffix) =>
@@ -120,7 +120,7 @@ interface Asked {
   readonly params: Readonly<Record<string, unknown>>
 }
 
-function answerTo(asked: Asked, platform: Platform, call: TenantCall, door: McpDoor): Promise<Reply> | Reply {
+function answerTo(asked: Asked, deps: AgentsDeps, call: TenantCall, door: McpDoor): Promise<Reply> | Reply {
   const { id, method, params } = asked
   switch (method) {
     case 'initialize': {
@@ -139,7 +139,7 @@ function answerTo(asked: Asked, platform: Platform, call: TenantCall, door: McpD
         tools: MCP_TOOLS.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
       })
     case 'tools/call':
-      return callTool(asked, platform, call)
+      return callTool(asked, deps, call)
     default:
       return errorOf(id, METHOD_NOT_FOUND, 'there is no such method here')
   }
@@ -152,14 +152,14 @@ function requestsOf({ method, params = {} }: Static<typeof Message>): number {
   return tool?.requests(given) ?? 1
 }
 
-async function callTool({ id, params }: Asked, platform: Platform, call: TenantCall): Promise<Reply> {
+async function callTool({ id, params }: Asked, deps: AgentsDeps, call: TenantCall): Promise<Reply> {
   const { name, arguments: given = {} } = params
   if (typeof name !== 'string') return errorOf(id, INVALID_REQUEST, 'params.name is no text')
   const tool = MCP_TOOLS.find((known) => known.name === name)
   if (tool === undefined)
     return errorOf(id, INVALID_PARAMS, 'there is no such tool; tools/list has those that there are')
   try {
-    const { content, text } = await answerAgent(platform, call, tool.asked(platform, given))
+    const { content, text } = await answerAgent(deps, call, tool.asked(deps, given))
     return resultOf(id, { content: [{ type: 'text', text }], structuredContent: content })
   } catch (error) {
     // What is a fault of the runtime is answered as everywhere, and in the log.

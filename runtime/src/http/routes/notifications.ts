@@ -1,6 +1,7 @@
 /** Where incidents are told: addresses are kept sealed, and shown to nobody. */
 import { Type } from 'typebox'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
+import type { TenantsDeps } from '../../operations/tenants/deps.ts'
 import { dropTarget, type MadeTarget, makeTarget, targetsOf } from '../../operations/tenants/notification-targets.ts'
 import { type NotificationTarget, TARGET_KINDS } from '../../registry/notification-targets.ts'
 import type { PageRequest } from '../../registry/paging.ts'
@@ -69,7 +70,7 @@ const MadeNotificationTarget = Type.Object(
   { $id: 'MadeNotificationTarget' },
 )
 
-export function notificationRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function notificationRoutes(deps: TenantsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -91,7 +92,7 @@ export function notificationRoutes(platform: Platform, cursors: Cursors): readon
           headers: { 'Cache-Control': 'no-store' },
           body: { ...targetJson(made.target), signing_key: made.signingKey },
         }))
-        return answer.reply(await makeTarget(platform, call, call.body, answer.keep))
+        return answer.reply(await makeTarget(deps, call, call.body, answer.keep))
       },
     }),
     defineRoute({
@@ -104,7 +105,7 @@ export function notificationRoutes(platform: Platform, cursors: Cursors): readon
       query: Page,
       responses: { 200: { description: 'A page of targets.', schema: pageOf(NotificationTargetShape) } },
       handler(call) {
-        const read = (page: PageRequest) => targetsOf(platform, call, page)
+        const read = (page: PageRequest) => targetsOf(deps, call, page)
         return listReply(call, cursors, 'notifications', read, targetJson)
       },
     }),
@@ -119,7 +120,7 @@ export function notificationRoutes(platform: Platform, cursors: Cursors): readon
       responses: { 204: { description: 'It is gone.' } },
       errors: ['notification_target_not_found', 'notification_owner_required'],
       async handler(call) {
-        await dropTarget(platform, call, call.params.target_id)
+        await dropTarget(deps, call, call.params.target_id)
         return { empty: true }
       },
     }),

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import type { Platform } from '../../operations/platform.ts'
+import type { PreviewsDeps } from '../../operations/previews/deps.ts'
 import { previewDraft } from '../../operations/previews/preview.ts'
 import { TenantTurns } from '../../operations/previews/tenant-turns.ts'
 import { defineRoute, type Route } from '../route.ts'
@@ -10,7 +10,7 @@ import { InNamespace, productReference, Reference } from './requests/paths.ts'
 
 const MOST_ROWS = 10
 
-export function previewRoutes(platform: Platform): readonly Route[] {
+export function previewRoutes(deps: PreviewsDeps): readonly Route[] {
   const turns = new TenantTurns()
   return [
     defineRoute({
@@ -51,7 +51,7 @@ export function previewRoutes(platform: Platform): readonly Route[] {
       ],
       async handler(call) {
         const { digest, rows = MOST_ROWS, lower } = call.body
-        return previewReply(await previewDraft(platform, call, productReference(call), { digest, rows, lower }, turns))
+        return previewReply(await previewDraft(deps, call, productReference(call), { digest, rows, lower }, turns))
       },
     }),
   ]

@@ -1,9 +1,10 @@
 /** Versions of a product coming into service and going out of it, and its content made anew. */
 import { Type } from 'typebox'
 import { deployProduct, planManifests } from '../../operations/deploy/deploy.ts'
+import type { DeployDeps } from '../../operations/deploy/deps.ts'
 import type { DeployAnswer } from '../../operations/deploy/plan.ts'
 import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/deploy/rollback.ts'
-import { type Platform, requireMember } from '../../operations/platform.ts'
+import { requireMember } from '../../operations/permissions.ts'
 import { clearColumns } from '../../operations/products/clear-columns.ts'
 import { readJson } from '../../operations/products/input-reads.ts'
 import { deploymentsOf, epochsOf } from '../../operations/products/product-history.ts'
@@ -45,7 +46,7 @@ export const PLAN_ERRORS = [
   'ambiguous_product',
 ] as const
 
-export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function deploymentRoutes(deps: DeployDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -74,7 +75,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       async handler(call) {
         const { version, lower, breaks } = call.query
         const wanted = { version, lower, breaks }
-        return deployReply(await planManifests(platform, call, productReference(call), call.body, wanted))
+        return deployReply(await planManifests(deps, call, productReference(call), call.body, wanted))
       },
     }),
     defineRoute({
@@ -130,7 +131,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
           stage,
           acceptDifferences: accept_differences,
         }
-        return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
+        return answer.reply(await deployProduct(deps, call, productReference(call), wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -168,7 +169,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
         const { version, snapshot_id: snapshotId, ...named } = call.body
         const target = { ...(version === undefined ? { snapshotId: snapshotId as string } : { version }), ...named }
         const answer = keptAnswer(call, rollbackReply)
-        return answer.reply(await rollBackProduct(platform, call, productReference(call), target, answer.keep))
+        return answer.reply(await rollBackProduct(deps, call, productReference(call), target, answer.keep))
       },
     }),
     defineRoute({
@@ -184,8 +185,8 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         requireMember(call.principal)
-        const product = await productOf(platform, call, productReference(call))
-        const read = (page: PageRequest) => deploymentsOf(platform, call, product, page)
+        const product = await productOf(deps, call, productReference(call))
+        const read = (page: PageRequest) => deploymentsOf(deps, call, product, page)
         return listReply(call, cursors, 'deployments', read, deploymentJson)
       },
     }),
@@ -204,7 +205,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       errors: ['not_deployed', 'product_paused', 'product_being_deleted', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
-        return answer.reply(await requestMaterialization(platform, call, productReference(call), answer.keep))
+        return answer.reply(await requestMaterialization(deps, call, productReference(call), answer.keep))
       },
     }),
     defineRoute({
@@ -235,7 +236,7 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
         const { right } = call.query
-        return answer.reply(await resumeProduct(platform, call, productReference(call), right, answer.keep))
+        return answer.reply(await resumeProduct(deps, call, productReference(call), right, answer.keep))
       },
     }),
     ...(['snapshots', 'quality'] as const).map((what) =>
@@ -255,16 +256,16 @@ export function deploymentRoutes(platform: Platform, cursors: Cursors): readonly
         errors: ['product_forbidden', 'product_not_found', 'ambiguous_product'],
         async handler(call) {
           requireMember(call.principal)
-          const product = await readableProduct(platform, call, productReference(call))
+          const product = await readableProduct(deps, call, productReference(call))
           const only = what === 'snapshots' ? 'committed' : null
-          const isClear = await clearColumns(platform, call, product.id)
-          const sight = await sightOf(platform, call, product.id)
-          const rowsOf = await visibleRows(platform, call, product, sight)
+          const isClear = await clearColumns(deps, call, product.id)
+          const sight = await sightOf(deps, call, product.id)
+          const rowsOf = await visibleRows(deps, call, product, sight)
           return listReply(
             call,
             cursors,
             what,
-            (page) => epochsOf(platform, product, page, only),
+            (page) => epochsOf(deps, product, page, only),
             (one) => {
               const shown = shownQuality(sight, one)
               const json = materializationJson(shown, isClear)

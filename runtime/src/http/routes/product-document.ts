@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Type } from 'typebox'
 import type { Principal } from '../../flow.ts'
-import type { Platform } from '../../operations/platform.ts'
+import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { readableWays } from '../../operations/products/readable-ways.ts'
 import { offeredOperations } from '../../operations/reads/read-operation.ts'
 import { isForKey } from '../guard.ts'
@@ -14,8 +14,8 @@ import { InNamespace, productReference, Reference } from './requests/paths.ts'
  * @param routes all of the interface
  * @param url where clients find the server
  */
-export function productDocumentRoutes(platform: Platform, routes: readonly Route[], url: string): readonly Route[] {
-  const declared: readonly DeclaredRoute[] = offeredOperations(platform.plugins).flatMap((offered) => {
+export function productDocumentRoutes(deps: ProductsDeps, routes: readonly Route[], url: string): readonly Route[] {
+  const declared: readonly DeclaredRoute[] = offeredOperations(deps.plugins).flatMap((offered) => {
     const route = routes.find(({ path }) => path === `/api/v1/products/{name}/${offered.name}`)
     return route === undefined ? [] : { route, offered }
   })
@@ -35,7 +35,7 @@ export function productDocumentRoutes(platform: Platform, routes: readonly Route
       responses: { 200: { description: 'The document.', headers: { ETag: 'Of the document, for If-None-Match.' } } },
       errors: ['product_forbidden', 'not_deployed', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        const ways = await readableWays(platform, call, productReference(call))
+        const ways = await readableWays(deps, call, productReference(call))
         const json = productDocument(ways, { routes: openTo(call.principal, routes), declared, url })
         return { json, etag: createHash('sha256').update(json).digest('base64url').slice(0, 32) }
       },

@@ -1,6 +1,7 @@
 /** Rights to a product: granted, listed and taken back. */
 import { Type } from 'typebox'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
+import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { addGrant, grantsOn, removeGrant } from '../../operations/products/product-grants.ts'
 import { productOf } from '../../operations/products/products.ts'
 import type { ProductGrant } from '../../registry/grants.ts'
@@ -16,13 +17,15 @@ import { developer, Params, tags } from './product-route.ts'
 import { GrantRequest } from './requests/grants.ts'
 import { InNamespace, PageInNamespace, productReference, Reference } from './requests/paths.ts'
 
-export function grantRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function grantRoutes(deps: ProductsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
       path: '/api/v1/products/{product_id}/grants',
       name: 'createGrant',
       summary: 'Grant reading, or the unmasking of classes, to a user or a team',
+      description:
+        'Reading, and the unmasking of all classes (`*`), hold at once. Some classes are shown from the product’s next epoch on, when rows are written that show just these: until then the columns are masked as before. `POST /api/v1/products/{product_id}/materialize` makes it now.',
       tags,
       auth: 'tenant',
       params: Params,
@@ -36,7 +39,7 @@ export function grantRoutes(platform: Platform, cursors: Cursors): readonly Rout
         const { subject, issuer, may, classes = [], grantable = false } = call.body
         const answer = keptAnswer(call, (grant: ProductGrant) => ({ status: 201, body: grantJson(grant) }))
         const wanted = { subject, issuer, may, classes, grantable }
-        return answer.reply(await addGrant(platform, call, productReference(call), wanted, answer.keep))
+        return answer.reply(await addGrant(deps, call, productReference(call), wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -52,8 +55,8 @@ export function grantRoutes(platform: Platform, cursors: Cursors): readonly Rout
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         requireDeveloper(call.principal)
-        const product = await productOf(platform, call, productReference(call))
-        const read = (page: PageRequest) => grantsOn(platform, call, product, page)
+        const product = await productOf(deps, call, productReference(call))
+        const read = (page: PageRequest) => grantsOn(deps, call, product, page)
         return listReply(call, cursors, 'grants', read, grantJson)
       },
     }),
@@ -72,7 +75,7 @@ export function grantRoutes(platform: Platform, cursors: Cursors): readonly Rout
       },
       errors: ['grant_not_found', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        return endedReply(await removeGrant(platform, call, productReference(call), call.params.grant_id))
+        return endedReply(await removeGrant(deps, call, productReference(call), call.params.grant_id))
       },
     }),
   ]

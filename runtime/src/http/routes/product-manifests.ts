@@ -1,7 +1,8 @@
 /** Manifests of a product: uploaded, and told as they were uploaded. */
 import { Type } from 'typebox'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
-import { type Platform, requireMember } from '../../operations/platform.ts'
+import { requireMember } from '../../operations/permissions.ts'
+import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { keptManifests } from '../../operations/products/kept-manifests.ts'
 import { type AcceptedManifests, productOf, uploadManifests } from '../../operations/products/products.ts'
 import type { SharedCheck } from '../../operations/products/shared-checks.ts'
@@ -19,7 +20,7 @@ export const MANIFEST_FORM = {
   description: 'Six YAML files.',
 } as const
 
-export function manifestRoutes(platform: Platform): readonly Route[] {
+export function manifestRoutes(deps: ProductsDeps): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -37,7 +38,7 @@ export function manifestRoutes(platform: Platform): readonly Route[] {
       errors: ['manifests_invalid', 'product_being_deleted', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const answer = keptAnswer(call, manifestsReply)
-        return answer.reply(await uploadManifests(platform, call, productReference(call), call.body, answer.keep))
+        return answer.reply(await uploadManifests(deps, call, productReference(call), call.body, answer.keep))
       },
     }),
     ...(['', '/{version}'] as const).map((suffix) =>
@@ -56,8 +57,8 @@ export function manifestRoutes(platform: Platform): readonly Route[] {
         async handler(call) {
           requireMember(call.principal)
           const params = call.params as { readonly product_id: string; readonly version?: string }
-          const product = await productOf(platform, call, productReference(call))
-          const { kept, shared } = await keptManifests(platform, product, params.version)
+          const product = await productOf(deps, call, productReference(call))
+          const { kept, shared } = await keptManifests(deps, product, params.version)
           const told = 'version' in kept ? versionJson(kept) : draftJson(kept)
           return { body: { ...told, shared_checks: shared.map(sharedCheckJson) } }
         },

@@ -1,6 +1,6 @@
 /** What the routes of one product have in common. */
 import { Type } from 'typebox'
-import { requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import { Reference } from './requests/paths.ts'
 
 export const Params = Type.Object({ product_id: Reference })

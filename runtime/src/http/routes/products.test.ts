@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Platform } from '../../operations/platform.ts'
+import type { DeployDeps } from '../../operations/deploy/deps.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import type { Cursors } from '../cursor.ts'
 import { buildOpenApi } from '../openapi.ts'
 import { productRoutes } from './products.ts'
@@ -20,15 +21,12 @@ describe('a product in a path', () => {
   })
 
   it('may have a namespace beside it on every route, as the document says', () => {
-    const platform = {} as Platform
+    const deps = {} as QueriesDeps & DeployDeps
     const cursors = {} as Cursors
-    const { paths } = buildOpenApi(
-      [...productRoutes(platform, cursors), ...readRoutes(platform, readDeps(platform, cursors))],
-      {
-        title: 'Test',
-        version: '1',
-      },
-    )
+    const { paths } = buildOpenApi([...productRoutes(deps, cursors), ...readRoutes(deps, readDeps(deps, cursors))], {
+      title: 'Test',
+      version: '1',
+    })
     const without = Object.entries(paths)
       .filter(([path]) => path.startsWith('/api/v1/products/{'))
       .flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => ({ path, method, one })))

@@ -1,6 +1,7 @@
 /** Products: registered, listed, changed and removed; with them, all that is done with one. */
 import { Type } from 'typebox'
-import { type Platform, requireMember } from '../../operations/platform.ts'
+import type { DeployDeps } from '../../operations/deploy/deps.ts'
+import { requireMember } from '../../operations/permissions.ts'
 import { productDetail } from '../../operations/products/product-detail.ts'
 import { listedNotices } from '../../operations/products/product-notices.ts'
 import { scheduledProducts } from '../../operations/products/product-schedules.ts'
@@ -23,16 +24,16 @@ import { Abandon, abandonedTypes, InNamespace, Page, productReference } from './
 import { ProductChangeRequest, ProductRequest } from './requests/products.ts'
 import { scheduleJson } from './schedules.ts'
 
-export function productRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function productRoutes(deps: DeployDeps, cursors: Cursors): readonly Route[] {
   return [
-    ...registration(platform, cursors),
-    ...manifestRoutes(platform),
-    ...deploymentRoutes(platform, cursors),
-    ...grantRoutes(platform, cursors),
+    ...registration(deps, cursors),
+    ...manifestRoutes(deps),
+    ...deploymentRoutes(deps, cursors),
+    ...grantRoutes(deps, cursors),
   ]
 }
 
-function registration(platform: Platform, cursors: Cursors): readonly Route[] {
+function registration(deps: DeployDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -50,7 +51,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
         const { name, namespace: domain, archetype, description = '' } = call.body
         const answer = keptAnswer(call, (product: Product) => ({ status: 201, body: productJson(product) }))
         const wanted = { name, domain, archetype, description }
-        return answer.reply(await registerProduct(platform, call, wanted, answer.keep))
+        return answer.reply(await registerProduct(deps, call, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -74,12 +75,12 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           ...(namespace === undefined ? {} : { domain: namespace }),
           ...(ids === null ? {} : { ids: [...ids] }),
         }
-        const notices = await listedNotices(platform, call.tenant)
+        const notices = await listedNotices(deps, call.tenant)
         return listReply(
           call,
           cursors,
           'products',
-          (page) => scheduledProducts(platform, call.tenant, page, filter),
+          (page) => scheduledProducts(deps, call.tenant, page, filter),
           ({ product, scheduled }) => ({
             ...productJson(product),
             ...scheduleJson(scheduled),
@@ -101,7 +102,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       responses: { 200: { description: 'The product.', schema: ProductDetail } },
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
-        const detail = await productDetail(platform, call, productReference(call))
+        const detail = await productDetail(deps, call, productReference(call))
         const { product, scheduled, materialization, versions, quality, expectations, isClear, ...rest } = detail
         return {
           body: {
@@ -139,7 +140,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           ...(description === undefined ? {} : { description }),
           ...(archetype === undefined ? {} : { archetype }),
         }
-        return { body: productJson(await changeProduct(platform, call, productReference(call), change)) }
+        return { body: productJson(await changeProduct(deps, call, productReference(call), change)) }
       },
     }),
     defineRoute({
@@ -158,7 +159,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       responses: { 204: { description: 'It is gone.' } },
       errors: ['product_not_found', 'ambiguous_product', 'product_in_use', 'preview_exists', 'store_missing'],
       async handler(call) {
-        await removeProduct(platform, call, productReference(call), abandonedTypes(call.query.abandon))
+        await removeProduct(deps, call, productReference(call), abandonedTypes(call.query.abandon))
         return { empty: true }
       },
     }),

@@ -1,7 +1,8 @@
 /** What is done with a preview of a version: put in service, or thrown away. */
 import { Type } from 'typebox'
+import type { DeployDeps } from '../../operations/deploy/deps.ts'
 import { discardPreview, promotePreview } from '../../operations/deploy/previews.ts'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Deployed } from './answers/deployments.ts'
@@ -9,7 +10,7 @@ import { deployReply, PLAN_ERRORS } from './product-deployments.ts'
 import { PromoteRequest } from './requests/deployments.ts'
 import { InNamespace, productReference, Reference } from './requests/paths.ts'
 
-export function promotionRoutes(platform: Platform): readonly Route[] {
+export function promotionRoutes(deps: DeployDeps): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -43,7 +44,7 @@ export function promotionRoutes(platform: Platform): readonly Route[] {
         const answer = keptAnswer(call, deployReply)
         const { digest, lower, breaks, accept_differences: acceptDifferences } = call.body
         const wanted = { digest, lower, breaks, acceptDifferences }
-        return answer.reply(await promotePreview(platform, call, productReference(call), wanted, answer.keep))
+        return answer.reply(await promotePreview(deps, call, productReference(call), wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -60,7 +61,7 @@ export function promotionRoutes(platform: Platform): readonly Route[] {
       responses: { 204: { description: 'It is served no longer.' } },
       errors: ['preview_not_found', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        await discardPreview(platform, call, productReference(call))
+        await discardPreview(deps, call, productReference(call))
         return { empty: true }
       },
     }),

@@ -1,8 +1,9 @@
 import { Type } from 'typebox'
 import type { BodyBytes } from '../../flow.ts'
 import type { Stored as StoredPush } from '../../ingestion/push/intake.ts'
+import type { ConnectionsDeps } from '../../operations/connections/deps.ts'
 import { pushTarget, receiveRows, receiveWebhook, signedWebhook } from '../../operations/connections/push.ts'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { ParseThreads } from '../../parsing/parse-threads.ts'
 import { parseIdempotencyKey } from '../idempotency.ts'
 import { refuse } from '../problem.ts'
@@ -24,7 +25,7 @@ const Stored = Type.Object({
   }),
 })
 
-export function pushRoutes(platform: Platform, threads: ParseThreads): readonly Route[] {
+export function pushRoutes(deps: ConnectionsDeps, threads: ParseThreads): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -71,9 +72,9 @@ export function pushRoutes(platform: Platform, threads: ParseThreads): readonly 
         const { headers, bytes } = call.body as BodyBytes
         const idempotencyKey = parseIdempotencyKey(headers['idempotency-key'])
         const form = pushFormOf(headers['content-type'] as string | undefined)
-        const target = await pushTarget(platform, call, call.params.connection_id, call.query.table)
+        const target = await pushTarget(deps, call, call.params.connection_id, call.query.table)
         const read = await readPushBody({ bytes, form, table: target.table }, threads, call)
-        return storedReply(await receiveRows(platform, call, target, { ...read, body: bytes, idempotencyKey }))
+        return storedReply(await receiveRows(deps, call, target, { ...read, body: bytes, idempotencyKey }))
       },
     }),
     defineRoute({
@@ -107,7 +108,7 @@ export function pushRoutes(platform: Platform, threads: ParseThreads): readonly 
       ],
       async handler(call) {
         const body = call.body as BodyBytes
-        const signed = await signedWebhook(platform, call.params.connection_id, body)
+        const signed = await signedWebhook(deps, call.params.connection_id, body)
         if (pushFormOf(body.headers['content-type'] as string | undefined) !== 'json')
           throw refuse('unsupported_media_type', 'the body must be application/json')
         const { id: webhook_id, timestamp } = signed.headers
@@ -115,7 +116,7 @@ export function pushRoutes(platform: Platform, threads: ParseThreads): readonly 
         const { tenant } = signed.connection
         const task = { bytes: body.bytes, form: 'json', table: signed.table, webhook } as const
         const read = await readPushBody(task, threads, { tenant, signal: call.signal })
-        return storedReply(await receiveWebhook(platform, signed, read, body.bytes, call.signal))
+        return storedReply(await receiveWebhook(deps, signed, read, body.bytes, call.signal))
       },
     }),
   ]

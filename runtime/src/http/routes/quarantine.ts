@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { quarantineOf } from '../../operations/connections/quarantine.ts'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
+import type { ProductsDeps } from '../../operations/products/deps.ts'
 import { discardQuarantine, replayQuarantine } from '../../operations/products/quarantine-replay.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import { MAX_QUARANTINED, type QuarantinedRow } from '../../registry/quarantine.ts'
@@ -37,7 +38,7 @@ const tags = ['Connections']
 const developer = (call: { readonly principal: Parameters<typeof requireDeveloper>[0] }) =>
   requireDeveloper(call.principal)
 
-export function quarantineRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function quarantineRoutes(deps: ProductsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'GET',
@@ -57,7 +58,7 @@ export function quarantineRoutes(platform: Platform, cursors: Cursors): readonly
       errors: ['connection_not_found', 'raw_table_forbidden'],
       handler(call) {
         const table = call.query.table ?? null
-        const read = (page: PageRequest) => quarantineOf(platform, call, call.params.connection_id, table, page)
+        const read = (page: PageRequest) => quarantineOf(deps, call, call.params.connection_id, table, page)
         return listReply(call, cursors, 'quarantine', read, quarantinedJson)
       },
     }),
@@ -80,7 +81,7 @@ export function quarantineRoutes(platform: Platform, cursors: Cursors): readonly
         const answer = keptAnswer(call, queuedReply)
         const { table = null, ids = null, limit = null } = call.body
         const wanted = { table, ids, limit }
-        return answer.reply(await replayQuarantine(platform, call, call.params.connection_id, wanted, answer.keep))
+        return answer.reply(await replayQuarantine(deps, call, call.params.connection_id, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -99,7 +100,7 @@ export function quarantineRoutes(platform: Platform, cursors: Cursors): readonly
       async handler(call) {
         const { table, ids = null } = call.body
         return {
-          body: { discarded: await discardQuarantine(platform, call, call.params.connection_id, { table, ids }) },
+          body: { discarded: await discardQuarantine(deps, call, call.params.connection_id, { table, ids }) },
         }
       },
     }),

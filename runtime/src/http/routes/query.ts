@@ -1,10 +1,11 @@
-import type { Platform } from '../../operations/platform.ts'
 import type { QueryFormat } from '../../operations/queries/asked-query.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
 import { ageS, freshnessOf } from '../../operations/served/freshness.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { QueryResult } from './answers/reads.ts'
+import { MASKED_COLUMNS, MASKED_COLUMNS_TEXT, maskedColumnsHeader } from './masked-columns.ts'
 import { QueryRequest } from './requests/reads.ts'
 import { WITHOUT_VALUES, withoutValuesHeader } from './without-values.ts'
 
@@ -21,7 +22,7 @@ export const CONTENT_TYPES: Readonly<Record<QueryFormat, string>> = {
   parquet: 'application/vnd.apache.parquet',
 }
 
-export function queryRoutes(platform: Platform): readonly Route[] {
+export function queryRoutes(deps: QueriesDeps): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -42,6 +43,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
           headers: {
             [FRESHNESS]:
               'How many seconds ago the source was read that the oldest of the products are of; absent where none is named.',
+            [MASKED_COLUMNS]: MASKED_COLUMNS_TEXT,
             [WITHOUT_VALUES]:
               '`meta.columns_without_values` as JSON, for answers that have no `meta`; absent where no value is missing. Beyond 4 KiB numbers of columns stand in place of their names, or nothing between the braces.',
           },
@@ -85,7 +87,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
           at_least_epoch: atLeastEpoch,
           consistent,
         } = call.body
-        const answer = await runQuery(platform, call, {
+        const answer = await runQuery(deps, call, {
           sql,
           format,
           ...(params === undefined ? {} : { params }),
@@ -107,7 +109,11 @@ export function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
   const freshness: Readonly<Record<string, string>> =
     ages.length === 0 ? {} : { [FRESHNESS]: String(Math.max(...ages)) }
   return {
-    headers: { ...withoutValuesHeader(answer.withoutValues), ...freshness },
+    headers: {
+      ...(format === 'json' ? {} : maskedColumnsHeader(answer.columns)),
+      ...withoutValuesHeader(answer.withoutValues),
+      ...freshness,
+    },
     stream: { contentType: CONTENT_TYPES[format], chunks },
   }
 }

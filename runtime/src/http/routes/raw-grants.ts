@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
+import type { ConnectionsDeps } from '../../operations/connections/deps.ts'
 import { addRawGrant, listRawGrants, removeRawGrant } from '../../operations/connections/raw-grants.ts'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
 import type { RawTableGrant } from '../../registry/grants.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'
@@ -18,7 +19,7 @@ const tags = ['Connections']
 const path = '/api/v1/connections/{connection_id}/grants'
 
 /** Grants on the raw tables of a connection. */
-export function rawGrantRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function rawGrantRoutes(deps: ConnectionsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -37,7 +38,7 @@ export function rawGrantRoutes(platform: Platform, cursors: Cursors): readonly R
         const { subject, issuer, table = null, grantable = false } = call.body
         const answer = keptAnswer(call, (grant: RawTableGrant) => ({ status: 201, body: rawGrantJson(grant) }))
         const wanted = { subject, issuer, table, grantable }
-        return answer.reply(await addRawGrant(platform, call, call.params.connection_id, wanted, answer.keep))
+        return answer.reply(await addRawGrant(deps, call, call.params.connection_id, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -52,7 +53,7 @@ export function rawGrantRoutes(platform: Platform, cursors: Cursors): readonly R
       responses: { 200: { description: 'A page of grants.', schema: pageOf(RawGrant) } },
       errors: ['connection_not_found'],
       handler(call) {
-        const read = (page: PageRequest) => listRawGrants(platform, call, call.params.connection_id, page)
+        const read = (page: PageRequest) => listRawGrants(deps, call, call.params.connection_id, page)
         return listReply(call, cursors, 'raw-grants', read, rawGrantJson)
       },
     }),
@@ -70,7 +71,7 @@ export function rawGrantRoutes(platform: Platform, cursors: Cursors): readonly R
       },
       errors: ['grant_not_found', 'raw_table_forbidden', 'connection_not_found'],
       async handler(call) {
-        return endedReply(await removeRawGrant(platform, call, call.params.connection_id, call.params.grant_id))
+        return endedReply(await removeRawGrant(deps, call, call.params.connection_id, call.params.grant_id))
       },
     }),
   ]

@@ -1,7 +1,8 @@
 import { type TSchema, Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
 import { confirmLoss, lossBy, lossOf, reviewBeside } from '../../materializer/store-review.ts'
-import { audited, type Platform } from '../../operations/platform.ts'
+import { audited } from '../../operations/audit.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { requireStillHeld } from '../../operations/queries/held-rights.ts'
 import { type Awaiting, awaitReads } from '../../operations/reads/awaited-reads.ts'
 import {
@@ -84,46 +85,46 @@ const SUMMARIES = {
   realtime: 'The value under a key',
 } as const
 
-export function readRoutes(platform: Platform, deps: ReadDeps): readonly Route[] {
-  const single = (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, platform, deps))
-  return [...single, keysRoute(platform, deps)]
+export function readRoutes(queries: QueriesDeps, deps: ReadDeps): readonly Route[] {
+  const single = (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, queries, deps))
+  return [...single, keysRoute(queries, deps)]
 }
 
 /** What the token or key was good for when the wait began may be over by now. */
 async function wait(
-  platform: Platform,
+  queries: QueriesDeps,
   call: TenantCall,
   awaited: Omit<Awaiting, 'atMostMs'>,
   { rules }: ReadDeps,
 ): Promise<void> {
-  const deps = { rules, watches: platform.served.watches }
+  const deps = { rules, watches: queries.served.watches }
   const hasWaited = await awaitReads(call, { ...awaited, atMostMs: READ_TIMEOUT_MS }, deps)
-  if (hasWaited) await requireStillHeld(platform, call)
+  if (hasWaited) await requireStillHeld(queries, call)
 }
 
 /** What the routes that read rows from stores work with. */
-export function readDeps(platform: Platform, cursors: Cursors): ReadDeps {
+export function readDeps(queries: QueriesDeps, cursors: Cursors): ReadDeps {
   return {
-    rules: platform.rules,
+    rules: queries.rules,
     timeoutMs: READ_TIMEOUT_MS,
-    find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
-    forget: (tenant) => platform.served.drop(tenant),
-    withCopyAt: (product, type, at) => platform.served.withCopyAt(product, type, at),
+    find: (tenant, reference, domain) => queries.served.find(tenant, reference, domain),
+    forget: (tenant) => queries.served.drop(tenant),
+    withCopyAt: (product, type, at) => queries.served.withCopyAt(product, type, at),
     async doubt({ served: { epoch, committedAt, store, target }, product, type: endpoint, variant }, again) {
       const key = { productId: product.id, endpoint, variant }
       const expected = { epoch, committedAt: new Date(committedAt) }
       const look = async () => {
         const loss = await lossBy(again, store, target)
         // It may be no older one, but somebody else's.
-        return loss === 'outdated' ? ((await lossOf(platform.pool, product.id, store, target, expected)) ?? loss) : loss
+        return loss === 'outdated' ? ((await lossOf(queries.pool, product.id, store, target, expected)) ?? loss) : loss
       }
-      const loss = await confirmLoss(platform, key, epoch, look)
+      const loss = await confirmLoss(queries, key, epoch, look)
       // Beside the read: whoever reads those copies would find the same, only later.
-      if (loss === 'unreadable') void reviewBeside(key, platform, AbortSignal.timeout(BESIDE_MS)).catch(() => undefined)
+      if (loss === 'unreadable') void reviewBeside(key, queries, AbortSignal.timeout(BESIDE_MS)).catch(() => undefined)
       return loss
     },
     audit: (call, product, action) =>
-      audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id }),
+      audited(queries.pool, call, call.tenant, action, { type: 'product', id: product.id }),
     openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),
     sealCursor: (call, position, binding) => cursors.seal(position, cursorBinding(call, binding)),
   }
@@ -146,7 +147,7 @@ const AWAITED_ERRORS = ['epoch_not_reached', 'too_many_waiting', 'right_ended'] 
 
 const READ_PATH = '/api/v1/read'
 
-function keysRoute(platform: Platform, deps: ReadDeps): Route {
+function keysRoute(queries: QueriesDeps, deps: ReadDeps): Route {
   return defineRoute({
     method: 'POST',
     path: READ_PATH,
@@ -161,7 +162,7 @@ function keysRoute(platform: Platform, deps: ReadDeps): Route {
     tokens: ({ items }) => tokensOf(items),
     ready(call) {
       const awaited = awaitedItems(call.body, call, deps)
-      return awaited === null ? undefined : wait(platform, call, awaited, deps)
+      return awaited === null ? undefined : wait(queries, call, awaited, deps)
     },
     responses: { 200: { description: 'The items in their order, read or not.', schema: ReadKeysResult } },
     errors: [
@@ -204,7 +205,7 @@ function cursorBinding(call: TenantCall, binding: PageBinding) {
   }
 }
 
-function readRoute(type: EndpointType, platform: Platform, deps: ReadDeps): Route {
+function readRoute(type: EndpointType, queries: QueriesDeps, deps: ReadDeps): Route {
   return defineRoute({
     method: 'GET',
     path: `/api/v1/products/{name}/${PATHS[type]}`,
@@ -220,7 +221,7 @@ function readRoute(type: EndpointType, platform: Platform, deps: ReadDeps): Rout
       if (atLeastEpoch === undefined) return undefined
       const find = () => unambiguous(call, deps.find(call.tenant, call.params.name, namespace))
       return wait(
-        platform,
+        queries,
         call,
         { reads: [{ asked: { type, interval }, find, atLeastEpoch }], isConsistent: false },
         deps,

@@ -1,13 +1,9 @@
 import { Type } from 'typebox'
 import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
-import {
-  audited,
-  auditLog,
-  notFound,
-  type Platform,
-  requireDeveloper,
-  requireMember,
-} from '../../operations/platform.ts'
+import { audited, auditLog } from '../../operations/audit.ts'
+import type { ChangesDeps } from '../../operations/changes/deps.ts'
+import { notFound } from '../../operations/not-found.ts'
+import { requireDeveloper, requireMember } from '../../operations/permissions.ts'
 import { productReader } from '../../operations/products/readable-product.ts'
 import { seenEvent } from '../../operations/products/seen-events.ts'
 import { failedChecks } from '../../operations/products/violating-rows.ts'
@@ -24,6 +20,7 @@ import {
   withTables,
 } from '../../operations/runs/runs.ts'
 import { isTold } from '../../operations/runs/told-events.ts'
+import type { TenantsDeps } from '../../operations/tenants/deps.ts'
 import { requireTenant } from '../../operations/tenants/tenants.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import { RUN_STATES } from '../../registry/runs.ts'
@@ -41,7 +38,10 @@ import { Page, Reference } from './requests/paths.ts'
 const Params = Type.Object({ run_id: Reference })
 const tags = ['Ingestion']
 
-export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+/** The feed of events tells how runs go on. */
+type RunRoutesDeps = TenantsDeps & Pick<ChangesDeps, 'events'>
+
+export function runRoutes(deps: RunRoutesDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'GET',
@@ -62,11 +62,11 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       errors: ['tenant_required', 'tenant_contradictory', 'tenant_not_found'],
       async handler(call) {
         requireMember(call.principal)
-        const tenant = await tenantOf(platform, call)
+        const tenant = await tenantOf(deps, call)
         const filter = call.query.state === undefined ? {} : { state: call.query.state }
-        const sight = sightOf(platform, { ...call, tenant })
+        const sight = sightOf(deps, { ...call, tenant })
         const read = async (page: PageRequest) => {
-          const { items, next } = await runPage(platform, tenant, page, filter)
+          const { items, next } = await runPage(deps, tenant, page, filter)
           return { items: await Promise.all(items.map((one) => seenJson(one, sight))), next }
         }
         return listReply(call, cursors, 'ingestion', read, (json) => json)
@@ -84,12 +84,12 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       errors: ['ingestion_not_found'],
       async handler(call) {
         requireMember(call.principal)
-        const found = await withTables(platform, await runOf(platform, call, call.params.run_id))
+        const found = await withTables(deps, await runOf(deps, call, call.params.run_id))
         const { run, tables } = found
-        const sight = sightOf(platform, call)
-        const log = await seenLines(run, tables, await linesOf(platform, run), sight)
+        const sight = sightOf(deps, call)
+        const log = await seenLines(run, tables, await linesOf(deps, run), sight)
         const lines = log.map(({ at, level, message }) => ({ at: at.toISOString(), level, message }))
-        const failed = await failedChecks(platform, call, run)
+        const failed = await failedChecks(deps, call, run)
         const seen = await seenJson(found, sight)
         return { body: { ...seen, failed_checks: failed, log: lines } }
       },
@@ -105,8 +105,8 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       responses: { 202: { description: 'The run; one that runs ends within moments.', schema: RunShape } },
       errors: ['ingestion_not_found'],
       async handler(call) {
-        const ended = await withTables(platform, await endRun(platform, call, call.params.run_id))
-        return { status: 202, body: await seenJson(ended, sightOf(platform, call)) }
+        const ended = await withTables(deps, await endRun(deps, call, call.params.run_id))
+        return { status: 202, body: await seenJson(ended, sightOf(deps, call)) }
       },
     }),
     defineRoute({
@@ -130,7 +130,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       ],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
-        return answer.reply(await retryRun(platform, call, call.params.run_id, answer.keep))
+        return answer.reply(await retryRun(deps, call, call.params.run_id, answer.keep))
       },
     }),
     defineRoute({
@@ -144,7 +144,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       responses: { 200: { description: 'A page of records.', schema: pageOf(AuditEntry) } },
       handler(call) {
         requireDeveloper(call.principal)
-        return listReply(call, cursors, 'audit', (page) => auditLog(platform, call.tenant, page), auditJson)
+        return listReply(call, cursors, 'audit', (page) => auditLog(deps, call.tenant, page), auditJson)
       },
     }),
     defineRoute({
@@ -155,21 +155,22 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       tags: ['Events'],
       auth: 'tenant',
       isLive: true,
-      errors: ['too_many_at_once'],
+      errors: ['cursor_invalid', 'too_many_at_once'],
       responses: { 200: { description: 'A stream of events.', also: { 'text/event-stream': 'Server-sent events.' } } },
       handler(call) {
         requireMember(call.principal)
-        return { stream: eventStream(eventsOf(platform, call), { signal: call.signal }) }
+        const after = resumedAfter(call)
+        return { stream: eventStream(eventsOf(deps, call, after), call) }
       },
     }),
   ]
 }
 
 /** A token's own tenant; administrators name one by tenant_id or X-Tenant-Id. Another tenant's runs do not exist. */
-async function tenantOf(platform: Platform, call: IngestionCall): Promise<string> {
+async function tenantOf(deps: RunRoutesDeps, call: IngestionCall): Promise<string> {
   const asked = call.query.tenant_id
   if (call.principal.isAdmin) {
-    if (asked !== undefined) return namedByAdmin(platform, call, asked)
+    if (asked !== undefined) return namedByAdmin(deps, call, asked)
     if (call.tenant === null) throw refuse('tenant_required', 'name the tenant by tenant_id')
     return call.tenant
   }
@@ -180,14 +181,14 @@ async function tenantOf(platform: Platform, call: IngestionCall): Promise<string
 }
 
 /** On record before anything is read, as the header is. */
-async function namedByAdmin(platform: Platform, call: IngestionCall, asked: string): Promise<string> {
+async function namedByAdmin(deps: RunRoutesDeps, call: IngestionCall, asked: string): Promise<string> {
   const { namedTenant } = call
   if (namedTenant !== null && namedTenant !== asked) {
     throw refuse('tenant_contradictory', 'X-Tenant-Id and tenant_id name different tenants')
   }
-  await requireTenant(platform, asked)
+  await requireTenant(deps, asked)
   if (namedTenant === null) {
-    await audited(platform.pool, call, asked, 'admin.use', { type: 'route', id: 'GET /api/v1/ingestion' })
+    await audited(deps.pool, call, asked, 'admin.use', { type: 'route', id: 'GET /api/v1/ingestion' })
   }
   return asked
 }
@@ -195,11 +196,11 @@ async function namedByAdmin(platform: Platform, call: IngestionCall, asked: stri
 type IngestionCall = AuthenticatedCall<unknown, { readonly tenant_id?: string }>
 
 /** Of which raw tables, products and columns the caller is told. */
-function sightOf(platform: Platform, call: TenantCall) {
+function sightOf(deps: RunRoutesDeps, call: TenantCall) {
   return {
-    mayRead: rawReader(platform, call.principal, call.tenant),
-    mayHear: productReader(platform, call),
-    sight: outcomeSight(platform, call),
+    mayRead: rawReader(deps, call.principal, call.tenant),
+    mayHear: productReader(deps, call),
+    sight: outcomeSight(deps, call),
   }
 }
 
@@ -207,13 +208,18 @@ async function seenJson({ run, tables }: RunWithTables, { mayRead, mayHear, sigh
   return runJson(await seenRun(run, mayHear, sight), await seenTables(run, tables, mayRead))
 }
 
-async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<ServerEvent> {
-  const after = Number(call.lastEventId ?? 0)
-  const from = Number.isSafeInteger(after) && after >= 0 ? after : 0
-  for await (const event of platform.events.follow(call.tenant, from, call.signal)) {
+/** Throws 400 `cursor_invalid`: who went on from something else would be sent everything again, as if it were new. */
+function resumedAfter({ lastEventId }: TenantCall): number {
+  const id = lastEventId || '0'
+  if (/^\d+$/.test(id) && Number.isSafeInteger(Number(id))) return Number(id)
+  throw refuse('cursor_invalid', 'Last-Event-ID is not the id of one of these events')
+}
+
+async function* eventsOf(deps: RunRoutesDeps, call: TenantCall, after: number): AsyncGenerator<ServerEvent> {
+  for await (const event of deps.events.follow(call.tenant, after, call.signal)) {
     const { subject = '', type } = event
-    if (!(await isTold(platform, call, subject, type))) continue
-    const seen = await seenEvent(platform, call, event)
+    if (!(await isTold(deps, call, subject, type))) continue
+    const seen = await seenEvent(deps, call, event)
     yield { id: event.sequence, event: event.type, data: JSON.stringify(seen) }
   }
 }

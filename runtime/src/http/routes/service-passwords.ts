@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
-import { type Platform, requireAdmin } from '../../operations/platform.ts'
+import { requireAdmin } from '../../operations/permissions.ts'
+import type { TenantsDeps } from '../../operations/tenants/deps.ts'
 import {
   deletePassword,
   listPasswords,
@@ -74,7 +75,7 @@ const MadeServicePassword = Type.Object(
 )
 
 /** Passwords of tools that speak to PostgreSQL, and have no person behind them whose token they could show. */
-export function servicePasswordRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function servicePasswordRoutes(deps: TenantsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -98,7 +99,7 @@ export function servicePasswordRoutes(platform: Platform, cursors: Cursors): rea
           body: { ...passwordJson(made.record), password: made.password },
         }))
         const wanted = { name, group: group.replace(/^\//, ''), clearance, expiresInDays }
-        return answer.reply(await makeServicePassword(platform, call, wanted, answer.keep))
+        return answer.reply(await makeServicePassword(deps, call, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -113,7 +114,7 @@ export function servicePasswordRoutes(platform: Platform, cursors: Cursors): rea
         200: { description: 'A page of them, without the passwords themselves.', schema: pageOf(ServicePassword) },
       },
       handler(call) {
-        const read = (page: PageRequest) => listPasswords(platform, call, page)
+        const read = (page: PageRequest) => listPasswords(deps, call, page)
         return listReply(call, cursors, 'service-passwords', read, passwordJson)
       },
     }),
@@ -128,7 +129,7 @@ export function servicePasswordRoutes(platform: Platform, cursors: Cursors): rea
       responses: { 204: { description: 'It is gone.' } },
       errors: ['service_password_not_found'],
       async handler(call) {
-        await deletePassword(platform, call, call.params.password_id)
+        await deletePassword(deps, call, call.params.password_id)
         return { empty: true }
       },
     }),

@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox'
-import type { Platform } from '../../operations/platform.ts'
+import type { TenantsDeps } from '../../operations/tenants/deps.ts'
 import {
   changeTenant,
   provisionTenant,
@@ -24,7 +24,7 @@ const TenantParams = Type.Object({ tenant_id: Reference })
 const tags = ['Tenants']
 const ok = (description: string, schema: TSchema = Tenant) => ({ 200: { description, schema } })
 
-export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function tenantRoutes(deps: TenantsDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -42,7 +42,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       async handler(call) {
         const { slug, display_name: displayName, tier } = call.body
         const answer = keptAnswer(call, (detail: TenantDetail) => ({ status: 201, body: tenantJson(detail) }))
-        return answer.reply(await provisionTenant(platform, call, { slug, displayName, tier }, answer.keep))
+        return answer.reply(await provisionTenant(deps, call, { slug, displayName, tier }, answer.keep))
       },
     }),
     defineRoute({
@@ -54,7 +54,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       auth: 'admin',
       query: Page,
       responses: ok('A page of tenants.', pageOf(Tenant)),
-      handler: (call) => listReply(call, cursors, 'tenants', (page) => tenantPage(platform, page), tenantJson),
+      handler: (call) => listReply(call, cursors, 'tenants', (page) => tenantPage(deps, page), tenantJson),
     }),
     defineRoute({
       method: 'GET',
@@ -70,7 +70,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       async handler(call) {
         const wanted = call.params.tenant_id
         const visible = call.principal.isAdmin || call.principal.tenant === wanted
-        const { tenant, usage } = await tenantDetail(platform, visible ? wanted : '')
+        const { tenant, usage } = await tenantDetail(deps, visible ? wanted : '')
         const storageBytes = call.principal.isAdmin ? usage.storageBytes : inSteps(usage.storageBytes)
         const resources = call.principal.isAdmin ? tenant.resources : withoutFolders(tenant.resources)
         return { body: tenantJson({ tenant: { ...tenant, resources }, usage: { ...usage, storageBytes } }) }
@@ -99,7 +99,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
           ...(displayName === undefined ? {} : { displayName }),
           ...(tier === undefined ? {} : { tier }),
         }
-        return { body: tenantJson(await changeTenant(platform, call, call.params.tenant_id, change)) }
+        return { body: tenantJson(await changeTenant(deps, call, call.params.tenant_id, change)) }
       },
     }),
     defineRoute({
@@ -120,7 +120,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       errors: ['tenant_not_found'],
       async handler(call) {
         const tenant = call.params.tenant_id
-        return { body: { tenant_id: tenant, resealed_secrets: await rotateTenantKey(platform, call, tenant) } }
+        return { body: { tenant_id: tenant, resealed_secrets: await rotateTenantKey(deps, call, tenant) } }
       },
     }),
     defineRoute({
@@ -140,7 +140,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       },
       errors: ['master_key_file_unwritable', 'master_key_missing'],
       async handler(call) {
-        const { keyId, rewrapped } = await rotateMaster(platform, call)
+        const { keyId, rewrapped } = await rotateMaster(deps, call)
         return { body: { master_key_id: keyId, rewrapped_keys: rewrapped } }
       },
     }),
@@ -161,7 +161,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       errors: ['tenant_not_found', 'confirmation_missing', 'store_missing'],
       async handler(call) {
         const { confirm, abandon } = call.query
-        await removeTenant(platform, call, call.params.tenant_id, confirm, abandonedTypes(abandon))
+        await removeTenant(deps, call, call.params.tenant_id, confirm, abandonedTypes(abandon))
         return { empty: true }
       },
     }),

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Platform } from '../../operations/platform.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { offeredTypes } from '../media-types.ts'
 import { trainingSetRoutes } from './training-sets.ts'
 
-const [route] = trainingSetRoutes({} as Platform)
+const [route] = trainingSetRoutes({} as QueriesDeps)
 assert.ok(route)
 
 it('comes as parquet where nobody chooses, and in every other form of rows', () => {

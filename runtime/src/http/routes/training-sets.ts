@@ -1,16 +1,17 @@
-import type { Platform } from '../../operations/platform.ts'
+import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { MAX_LABELS } from '../../operations/queries/training-labels.ts'
 import { MAX_FEATURES, runTrainingSet } from '../../operations/queries/training-set.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { QueryResult } from './answers/reads.ts'
+import { MASKED_COLUMNS, MASKED_COLUMNS_TEXT } from './masked-columns.ts'
 import { FORMATS, replyOf } from './query.ts'
 import { TrainingSetRequest } from './requests/training-sets.ts'
 
 /** Labels are many and small. */
 const MAX_VALUES = 200_000
 
-export function trainingSetRoutes(platform: Platform): readonly Route[] {
+export function trainingSetRoutes(deps: QueriesDeps): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -31,6 +32,7 @@ export function trainingSetRoutes(platform: Platform): readonly Route[] {
           description:
             'The labels with their features. Whole: one with more rows than may leave fails, or is cut off before its end.',
           headers: {
+            [MASKED_COLUMNS]: MASKED_COLUMNS_TEXT,
             [FRESHNESS]: 'How many seconds ago the source was read that the oldest of the products are of.',
           },
           usual: 'application/vnd.apache.parquet',
@@ -62,7 +64,7 @@ export function trainingSetRoutes(platform: Platform): readonly Route[] {
       ],
       async handler(call) {
         const format = FORMATS[call.mediaType ?? ''] ?? 'json'
-        return replyOf(await runTrainingSet(platform, call, { ...call.body, format }), format)
+        return replyOf(await runTrainingSet(deps, call, { ...call.body, format }), format)
       },
     }),
   ]

@@ -1,6 +1,7 @@
 /** Webhooks of a product's changes: addresses are kept sealed, and shown to nobody. */
 import { Type } from 'typebox'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { requireDeveloper } from '../../operations/permissions.ts'
+import type { WebhooksDeps } from '../../operations/webhooks/deps.ts'
 import type { Answered } from '../../operations/webhooks/send.ts'
 import {
   changeWebhook,
@@ -126,7 +127,7 @@ const DeadLetterShape = Type.Object(
   { $id: 'DeadLetter' },
 )
 
-export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+export function webhookRoutes(deps: WebhooksDeps, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -166,7 +167,7 @@ export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Ro
         }))
         const signed = secret === undefined ? {} : { signingKey: secret }
         const wanted = { name, url, applicationKey, from, ...signed }
-        return answer.reply(await makeWebhook(platform, call, productReference(call), wanted, answer.keep))
+        return answer.reply(await makeWebhook(deps, call, productReference(call), wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -181,7 +182,7 @@ export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Ro
       responses: { 200: { description: 'A page of webhooks.', schema: pageOf(WebhookShape) } },
       errors: OF_PRODUCT,
       handler(call) {
-        const read = (page: PageRequest) => webhooksOf(platform, call, productReference(call), page)
+        const read = (page: PageRequest) => webhooksOf(deps, call, productReference(call), page)
         return listReply(call, cursors, 'webhooks', read, webhookJson)
       },
     }),
@@ -197,7 +198,7 @@ export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Ro
       responses: { 200: { description: 'The webhook.', schema: WebhookShape } },
       errors: OF_WEBHOOK,
       async handler(call) {
-        return { body: webhookJson(await webhookOf(platform, call, productReference(call), call.params.webhook_id)) }
+        return { body: webhookJson(await webhookOf(deps, call, productReference(call), call.params.webhook_id)) }
       },
     }),
     defineRoute({
@@ -212,13 +213,13 @@ export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Ro
       responses: { 204: { description: 'It is gone.' } },
       errors: [...OF_WEBHOOK, 'webhook_owner_required'],
       async handler(call) {
-        await dropWebhook(platform, call, productReference(call), call.params.webhook_id)
+        await dropWebhook(deps, call, productReference(call), call.params.webhook_id)
         return { empty: true }
       },
     }),
-    changing(platform, 'pause', 'pauseWebhook', 'Deliver nothing until it is resumed'),
-    changing(platform, 'resume', 'resumeWebhook', 'Go on where it was paused'),
-    changing(platform, 'redeliver', 'redeliverWebhook', 'Go on with the delivery that was given up'),
+    changing(deps, 'pause', 'pauseWebhook', 'Deliver nothing until it is resumed'),
+    changing(deps, 'resume', 'resumeWebhook', 'Go on where it was paused'),
+    changing(deps, 'redeliver', 'redeliverWebhook', 'Go on with the delivery that was given up'),
     defineRoute({
       method: 'POST',
       path: `${one}/test`,
@@ -231,7 +232,7 @@ export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Ro
       responses: { 200: { description: 'Whether it was acknowledged.', schema: WebhookTest } },
       errors: [...OF_WEBHOOK, 'webhook_owner_required'],
       async handler(call) {
-        return { body: testJson(await testWebhook(platform, call, productReference(call), call.params.webhook_id)) }
+        return { body: testJson(await testWebhook(deps, call, productReference(call), call.params.webhook_id)) }
       },
     }),
     defineRoute({
@@ -249,14 +250,14 @@ export function webhookRoutes(platform: Platform, cursors: Cursors): readonly Ro
       errors: OF_WEBHOOK,
       handler(call) {
         const read = (page: PageRequest) =>
-          deadLettersOf(platform, call, productReference(call), call.params.webhook_id, page)
+          deadLettersOf(deps, call, productReference(call), call.params.webhook_id, page)
         return listReply(call, cursors, 'dead-letters', read, letterJson)
       },
     }),
   ]
 }
 
-function changing(platform: Platform, change: WebhookChange, name: string, summary: string): Route {
+function changing(deps: WebhooksDeps, change: WebhookChange, name: string, summary: string): Route {
   return defineRoute({
     method: 'POST',
     path: `${one}/${change}`,
@@ -270,7 +271,7 @@ function changing(platform: Platform, change: WebhookChange, name: string, summa
     errors: [...OF_WEBHOOK, 'webhook_owner_required', 'webhook_state_conflict'],
     async handler(call) {
       return {
-        body: webhookJson(await changeWebhook(platform, call, productReference(call), call.params.webhook_id, change)),
+        body: webhookJson(await changeWebhook(deps, call, productReference(call), call.params.webhook_id, change)),
       }
     },
   })

@@ -3,7 +3,7 @@
 export const WITHOUT_VALUES = 'Columns-Without-Values'
 
 /** Heads as a whole have 16 KiB with most clients. */
-const MOST_BYTES = 4096
+export const MOST_HEADER_BYTES = 4096
 
 /**
  * The header for columns by raw table, as JSON in ASCII; none where there are no tables. One too long for a header has
@@ -13,9 +13,9 @@ export function withoutValuesHeader(byTable: Readonly<Record<string, readonly st
   const tables = Object.entries(byTable)
   if (tables.length === 0) return {}
   const numbers = Object.fromEntries(tables.map(([name, columns]) => [name, columns.length]))
-  const text = [byTable, numbers].map(asciiJson).find(({ length }) => length <= MOST_BYTES) ?? '{}'
+  const text = [byTable, numbers].map(asciiJson).find(({ length }) => length <= MOST_HEADER_BYTES) ?? '{}'
   return { [WITHOUT_VALUES]: text }
 }
 
-const asciiJson = (value: unknown): string =>
+export const asciiJson = (value: unknown): string =>
   JSON.stringify(value).replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)

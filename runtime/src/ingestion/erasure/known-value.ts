@@ -1,6 +1,6 @@
 /** Texts of rows that were put aside, as their source wrote them, compared with a value that is to be nowhere. Pure. */
 import { typeName } from '@sluice/sdk'
-import type { ErasedValue } from '../../materializer/erasure.ts'
+import type { ErasedValue } from '../../materializer/erased-key.ts'
 
 /** Whether that text may be the value. What is in no form that we know may be. */
 export function mayBeValue(known: string, { text, type }: ErasedValue): boolean {

@@ -8,7 +8,7 @@ import type { Principal, TenantCall } from '../../flow.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { type AgentAccount, type AgentAmounts, reserveForAgent, settleForAgent } from '../../registry/agent-budgets.ts'
 import { appendAudit } from '../../registry/audit.ts'
-import { requireDeveloper } from '../platform.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { type AgentAnswer, MAX_ANSWER_BYTES } from './bounded-answer.ts'
 import type { AgentsDeps } from './deps.ts'
 

@@ -1,7 +1,7 @@
 /** Which products there are for an agent, and what they are. */
 import type { TenantCall } from '../../flow.ts'
 import { deployedProducts } from '../../registry/products.ts'
-import { requireMember } from '../platform.ts'
+import { requireMember } from '../permissions.ts'
 import { productDetail } from '../products/product-detail.ts'
 import { findReadable } from '../reads/read-keys.ts'
 import { accessOrNull, productHidden, type ServedProduct } from '../served/served-product.ts'

@@ -2,7 +2,8 @@
 import type { CatalogLogin } from '../../catalog/logins.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
 import { findTenant } from '../../registry/tenants.ts'
-import { audited, notFound } from '../platform.ts'
+import { audited } from '../audit.ts'
+import { notFound } from '../not-found.ts'
 import type { CatalogDeps } from './deps.ts'
 
 /** Throws `tenant_not_found`, UNSUPPORTED `catalog_logins_unavailable`. */

@@ -7,7 +7,7 @@ import { engineLogin, engineUser, principalOfEngineUser, tokenEndOf } from '../.
 import { inTransaction } from '../../database/pools.ts'
 import { createTenant, setTenantStatus } from '../../registry/tenants.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
-import type { Platform } from '../platform.ts'
+import type { CatalogDeps } from './deps.ts'
 import { StatementWatch } from './statement-watch.ts'
 
 const registry = await startTestRegistry()
@@ -47,7 +47,7 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   const cpu = {
     charge: (tenant: string, _: string, seconds: number) => charged.set(tenant, (charged.get(tenant) ?? 0) + seconds),
   }
-  const platform = { pool: registry.pool, cpu } as unknown as Platform
+  const platform = { pool: registry.pool, cpu } as unknown as CatalogDeps
   const watches = [0, 1].map(
     () =>
       new StatementWatch(platform, {

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../platform.ts'
+import type { CatalogDeps } from './deps.ts'
 import { recordRead } from './table-access.ts'
 
 /** Of all that a runtime has, only what looks products up, which fails with that. */
-function platformWhere(kind: 'INVALID_DATA' | 'TRANSIENT'): Platform {
+function platformWhere(kind: 'INVALID_DATA' | 'TRANSIENT'): CatalogDeps {
   const error = new SluiceError(kind, 'failed', { code: kind === 'TRANSIENT' ? 'database_unavailable' : 'not_found' })
-  return { served: { find: () => Promise.reject(error) } } as unknown as Platform
+  return { served: { find: () => Promise.reject(error) } } as unknown as CatalogDeps
 }
 
 describe('recordRead', () => {

@@ -17,7 +17,7 @@ import {
 } from '@sluice/sdk'
 import type { BodyStream, TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
-import { requireDeveloper } from '../platform.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { checkStorage } from '../tenants/tenants.ts'
 import type { CatalogDeps } from './deps.ts'
 import { fileOf, refused, requireLent } from './files.ts'

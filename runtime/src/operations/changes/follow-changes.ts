@@ -15,10 +15,10 @@ import { lakeTable } from '../../materializer/variants.ts'
 import { madeMasks, NO_MASKS } from '../../policy/made-masks.ts'
 import { epochsFrom, findEpoch, latestEpoch, type Materialization } from '../../registry/materializations.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited } from '../platform.ts'
+import { audited } from '../audit.ts'
 import { HeldRights } from '../queries/held-rights.ts'
+import { asMadeBy } from '../served/as-made-by.ts'
 import { accessTo, notMaterialized, refuseStaleMask, unambiguous } from '../served/served-product.ts'
-import { asMadeBy } from '../served/served-products.ts'
 import type { ChangesDeps } from './deps.ts'
 
 /** Where a follower is. */

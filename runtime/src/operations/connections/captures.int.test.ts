@@ -25,7 +25,7 @@ import { checkCapture, leaveCapture, release, releaseOfTenant } from './captures
 
 const TENANT = 'acme'
 const logger = { info: () => undefined, warn: () => undefined } as unknown as Logger
-const signal = AbortSignal.timeout(600_000)
+const signal = () => AbortSignal.timeout(600_000)
 let lake: RegistryLake
 let masters: MasterKeys
 let made = 0
@@ -73,7 +73,7 @@ function sourceWith(health: Partial<ChangeHealth> | null) {
 async function check({ known }: { readonly known: Capture }, health: Partial<ChangeHealth> | null, isRead = true) {
   const { connector, released } = sourceWith(health)
   const watching = { open: async () => connector, isRead: async () => isRead, maxBytes: 1_000 }
-  await checkCapture({ pool: lake.pool, logger }, known, watching, signal)
+  await checkCapture({ pool: lake.pool, logger }, known, watching, signal())
   return released
 }
 const incidents = async ({ id }: Connection) =>
@@ -119,7 +119,7 @@ test('a connection that is deleted leaves nothing at its source, though that ans
   assert.ok(asked)
   assert.ok(!asked.sealed.toString('latin1').includes('hidden'))
   const platform = { pool: lake.pool, masters, logger }
-  assert.equal(await release(platform, asked, async () => sourceWith(null).connector, signal), false)
+  assert.equal(await release(platform, asked, async () => sourceWith(null).connector, signal()), false)
   const [again] = await capturesToRelease(lake.pool, 10)
   assert.equal(again?.attempts, 1)
   const { connector, released } = sourceWith({})
@@ -128,7 +128,7 @@ test('a connection that is deleted leaves nothing at its source, though that ans
     opened = settings
     return connector
   }
-  assert.equal(await release(platform, asked, open, signal), true)
+  assert.equal(await release(platform, asked, open, signal()), true)
   assert.deepEqual([opened, released], [{ host: 'there', password: 'hidden' }, [known.name]])
   assert.deepEqual(await capturesToRelease(lake.pool, 10), [])
 })
@@ -143,7 +143,7 @@ test('a tenant that goes has its sources let go of their logs; what one that doe
     return is.connector
   }
   const others = (await capturesOfTenant(lake.pool, TENANT)).length
-  const left = await releaseOfTenant({ pool: lake.pool, masters, logger }, TENANT, open, signal)
+  const left = await releaseOfTenant({ pool: lake.pool, masters, logger }, TENANT, open, signal())
   assert.equal(left.length, others - 1)
   const names = [answering, silent].map(({ known }) => known.name)
   assert.ok(left.some((text) => names.some((name) => text.includes(name))))

@@ -65,6 +65,33 @@ export function splitSecrets(plugin: ConnectorPlugin, settings: Readonly<Record<
   }
 }
 
+/** What an answer shows in place of each secret that a connection has. */
+export const HIDDEN_SECRET = '********'
+
+/**
+ * Without those that are sent as answers show them: who sends settings back as they were shown keeps what is stored. Throws
+ * INVALID_DATA `invalid_connection_config` where nothing is stored that could be kept: it would be a secret that logs in nowhere.
+ */
+export function withoutHidden(
+  secrets: Readonly<Record<string, string>>,
+  stored: readonly string[],
+): Readonly<Record<string, string>> {
+  const hidden = Object.keys(secrets).filter((field) => secrets[field] === HIDDEN_SECRET)
+  const unknown = hidden.filter((field) => !stored.includes(field))
+  if (unknown.length === 0)
+    return Object.fromEntries(Object.entries(secrets).filter(([field]) => !hidden.includes(field)))
+  const errors = unknown.map((field) => ({
+    in: 'body',
+    pointer: `/config_encrypted/${field}`,
+    message: 'is what answers show in place of a secret, and the connection has none that could be kept',
+  }))
+  throw new SluiceError('INVALID_DATA', 'a secret was sent as it is hidden in answers', {
+    code: 'invalid_connection_config',
+    remedy: `Send ${unknown.join(', ')} as it is.`,
+    details: { errors },
+  })
+}
+
 /** With these changed, rows are read from where they were, by the login that it was. */
 const SAME_SOURCE = /^(schemas?|tables?|\w+_m?s)$/
 

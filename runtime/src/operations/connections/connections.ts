@@ -28,17 +28,22 @@ import { emptyQuarantine } from '../../registry/quarantine.ts'
 import { lockClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
-import { audited, type Keep, notFound, requireDeveloper, requireText } from '../platform.ts'
+import { audited } from '../audit.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
 import { leaveCapture } from './captures.ts'
 import {
   changedSettings,
   checkSecretsAreSent,
+  HIDDEN_SECRET,
   isMap,
   leadsElsewhere,
   parseConfig,
   splitSecrets,
+  withoutHidden,
 } from './connection-settings.ts'
 import type { ConnectionsDeps } from './deps.ts'
 import { checkPushedTables } from './pushed-tables.ts'
@@ -52,7 +57,14 @@ import {
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
 const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
-const NAMES = 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.'
+
+function requireName(name: string): void {
+  if (NAME.test(name)) return
+  throw new SluiceError('INVALID_DATA', 'the name is not valid', {
+    code: 'invalid_value',
+    remedy: 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.',
+  })
+}
 
 export interface NewConnectionRequest {
   readonly name: string
@@ -68,12 +80,13 @@ export async function registerConnection(
   keep: Keep<ScheduledConnection>,
 ): Promise<ScheduledConnection> {
   requireDeveloper(call.principal)
-  requireText(request.name, 'name', NAME, NAMES)
+  requireName(request.name)
   const schedule = request.schedule && scheduleOf(request.schedule, platform.config.limits.schedule_interval_ms)
   const plugin = connectorPlugin(platform, request.connectorType)
   checkFollowable(schedule, plugin)
   const settings = await checkedByPlugin(platform, call.tenant, plugin, parseConfig(request.configText, plugin))
-  const { open, secrets } = splitSecrets(plugin, settings)
+  const { open, secrets: sent } = splitSecrets(plugin, settings)
+  const secrets = withoutHidden(sent, [])
   return inTransaction(platform.pool, async (tx) => {
     const created = await createConnection(tx, {
       tenant: call.tenant,
@@ -117,16 +130,15 @@ export async function changeConnection(
   const schedule = change.schedule ? scheduleOf(change.schedule, limits.schedule_interval_ms) : change.schedule
   const before = await connectionOf(platform, call.tenant, idOrName)
   const newName = change.name === before.name ? undefined : change.name
-  if (newName !== undefined) requireText(newName, 'name', NAME, NAMES)
+  if (newName !== undefined) requireName(newName)
   const plugin = connectorPlugin(platform, before.connectorType)
   checkFollowable(schedule, plugin)
-  const parsed =
-    change.configText === undefined
-      ? null
-      : splitSecrets(
-          plugin,
-          await checkedByPlugin(platform, call.tenant, plugin, parseConfig(change.configText, plugin)),
-        )
+  const settings = change.configText === undefined ? null : parseConfig(change.configText, plugin)
+  const parsed = settings === null ? null : splitSecrets(plugin, settings)
+  if (settings !== null && parsed !== null) {
+    const kept = await keptSecrets(platform, call, before.id, parsed)
+    await checkedByPlugin(platform, call.tenant, plugin, { ...settings, ...kept })
+  }
   return inTransaction(platform.pool, async (tx) => {
     if (newName !== undefined) await lockClasses(tx, call.tenant)
     // As it is from here on: who sends settings of before would else bring these back, beside a secret of later.
@@ -134,6 +146,7 @@ export async function changeConnection(
     if (connection === null) throw notFound('connection')
     if (newName !== undefined) await checkRename(tx, connection)
     const changed = parsed === null ? [] : changedSettings(connection, parsed.open)
+    const secrets = withoutHidden(parsed?.secrets ?? {}, connection.secretFields)
     // There is no source that rows could be read from again: whatever is changed, those that came stay.
     const isPushed = connection.connectorType === PUSH_TYPE
     const moved = isPushed
@@ -141,10 +154,10 @@ export async function changeConnection(
       : changed.filter((name) => leadsElsewhere(name, connection.config[name], parsed?.open[name]))
     const mapped = changed.filter((name) => !moved.includes(name) && (isPushed || isMap(parsed?.open[name])))
     // Not compared with those that are stored: whoever may not change them could guess them so.
-    const login = [...moved, ...mapped, ...Object.keys(parsed?.secrets ?? {})]
+    const login = [...moved, ...mapped, ...Object.keys(secrets)]
     if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
     if (parsed !== null && isPushed) await checkPushedTables(tx, platform, connection, parsed.open)
-    if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
+    if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, secrets, moved)
     if (moved.length > 0) await leaveCapture(tx, platform, connection)
     const updated = await updateConnection(tx, call.tenant, connection.id, {
       ...(change.name === undefined ? {} : { name: change.name }),
@@ -154,7 +167,7 @@ export async function changeConnection(
     if (!updated) throw notFound('connection')
     if (parsed) {
       const stored = await readSecrets(tx, platform.masters, connection)
-      await storeSecrets(tx, platform.masters, updated, { ...stored, ...parsed.secrets })
+      await storeSecrets(tx, platform.masters, updated, { ...stored, ...secrets })
     }
     if (moved.length > 0) await lockGrants(tx, call.tenant)
     const revoked = moved.length > 0 ? await revokeRawTableGrants(tx, call.tenant, connection.id) : 0
@@ -361,6 +374,31 @@ export function readsAtOneMoment(platform: ConnectionsDeps, connection: Connecti
 }
 
 /** What its schema cannot say of the settings, the plugin says itself, when it is opened. */
+/**
+ * The secrets that stay, in place of how they are hidden: a plugin may look at what is in them, and not only whether they are there.
+ * None where the settings lead to another place, or the caller may not say what is read by them.
+ */
+async function keptSecrets(
+  { pool, masters }: ConnectionsDeps,
+  { principal, tenant }: TenantCall,
+  id: string,
+  { open, secrets }: ReturnType<typeof splitSecrets>,
+): Promise<Readonly<Record<string, string>>> {
+  const hidden = Object.keys(secrets).filter((field) => secrets[field] === HIDDEN_SECRET)
+  if (hidden.length === 0) return {}
+  return inTransaction(pool, async (tx) => {
+    // A secret that somebody stores just now is of the settings that he stores with it.
+    const connection = await lockConnection(tx, tenant, id)
+    if (connection === null) throw notFound('connection')
+    const isOwn = ownsConnection(principal, connection)
+    const leads = (name: string) =>
+      leadsElsewhere(name, connection.config[name], open[name]) || (!isOwn && isMap(open[name]))
+    if (changedSettings(connection, open).some(leads)) return {}
+    const stored = await readSecrets(tx, masters, connection)
+    return Object.fromEntries(Object.entries(stored).filter(([field]) => hidden.includes(field)))
+  })
+}
+
 async function checkedByPlugin(
   platform: ConnectionsDeps,
   tenant: string,

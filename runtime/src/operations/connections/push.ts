@@ -9,7 +9,7 @@ import { qualified } from '../../manifest/context.ts'
 import { databaseNow } from '../../registry/clock.ts'
 import { readSecrets } from '../../registry/connection-secrets.ts'
 import { type Connection, connectionOfActiveTenant } from '../../registry/connections.ts'
-import { requireDeveloper } from '../platform.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { connectionOf } from './connections.ts'
 import type { ConnectionsDeps } from './deps.ts'
 

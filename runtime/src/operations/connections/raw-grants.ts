@@ -12,7 +12,10 @@ import {
   revokeRawTableGrant,
 } from '../../registry/grants.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
-import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
+import { audited } from '../audit.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { endWhatRested, restsOn } from '../rights/grant-rights.ts'
 import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { ownsConnection, rawBasis } from '../rights/raw-rights.ts'

@@ -1,7 +1,7 @@
 /** Whether the output's types hold what the transform gives. */
 
 import { castLoss, SluiceError } from '@sluice/sdk'
-import type { Checked } from './check-version.ts'
+import type { Checked } from './checked.ts'
 
 interface LossyCast {
   readonly column: string

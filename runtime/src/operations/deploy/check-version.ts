@@ -1,9 +1,12 @@
 /** Whether manifests can be the next version of a product, and what becomes of it: all that is known before anything is written. */
 import { SluiceError } from '@sluice/sdk'
-import inc from 'semver/functions/inc.js'
+import lt from 'semver/functions/lt.js'
 import major from 'semver/functions/major.js'
+import prerelease from 'semver/functions/prerelease.js'
+import rcompare from 'semver/functions/rcompare.js'
 import type { TenantCall } from '../../flow.ts'
 import { compareManifests } from '../../manifest/compatibility.ts'
+import type { Change } from '../../manifest/compatibility-change.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
 import { sharedIn } from '../../manifest/used-checks.ts'
@@ -12,27 +15,33 @@ import type { ClassifiedColumn } from '../../policy/masking.ts'
 import type { GrantSubject } from '../../registry/grants.ts'
 import type { Product } from '../../registry/products.ts'
 import { blockingColumns } from '../../registry/raised-classes.ts'
-import type { FollowedProduct } from '../../registry/schedule-follows.ts'
-import { findVersion, formerColumns, type ManifestRecord, type ProductVersion } from '../../registry/versions.ts'
+import {
+  findVersion,
+  formerColumns,
+  listVersions,
+  type ManifestRecord,
+  type ProductVersion,
+} from '../../registry/versions.ts'
 import { readsAtOneMoment } from '../connections/connections.ts'
 import { deleteNotes, momentNotes, plannedReads } from '../products/input-reads.ts'
 import { requireLogs } from '../products/log-reads.ts'
 import { connectionsOf, inputsLackingValues, manifestsInvalid, parseTexts } from '../products/products.ts'
 import { sharedCheckNotes, sharedChecksOf } from '../products/shared-checks.ts'
-import { type Readership, readershipWarnings, requireReadership } from '../rights/grant-rights.ts'
+import { readershipWarnings, requireReadership } from '../rights/grant-rights.ts'
 import { subjectOf } from '../rights/grant-subject.ts'
 import { castNotes } from './casts.ts'
+import type { Checked } from './checked.ts'
 import { brokenExpectations, checkReadings } from './checks.ts'
-import { type ColumnOrigin, checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
+import { checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
 import { comparisonNotes } from './comparison.ts'
 import type { DeployDeps } from './deps.ts'
-import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
-import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
+import { checkNotes, judgedColumns } from './judged-columns.ts'
+import { estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
 import { placed, withPlaces } from './problem-places.ts'
 import { followedProducts, scheduleNotes } from './product-schedule.ts'
-import { type Reach, reachNote, reachOf } from './raised-classes.ts'
+import { reachNote, reachOf } from './raised-classes.ts'
 import { retentionNotes } from './retention-notes.ts'
-import { canBeMade, checkRawGrants, discoverSources, type Sources } from './sources.ts'
+import { canBeMade, checkRawGrants, discoverSources } from './sources.ts'
 import { excessColumns } from './transform-columns.ts'
 import {
   accessBy,
@@ -43,32 +52,8 @@ import {
   opensUpstreams,
   requireNoCycle,
   returningNotes,
-  type Upstreams,
   upstreamsOf,
 } from './upstreams.ts'
-
-/** A version that may take the place of the one in service. */
-export interface Checked {
-  readonly product: Product
-  readonly texts: Readonly<Record<string, string>>
-  readonly manifests: ManifestSet
-  readonly live: ManifestSet | null
-  readonly sources: Sources['tables']
-  readonly origins: readonly ColumnOrigin[] | null
-  readonly plan: DeployPlan
-  /** Whom the first version lets read. */
-  readonly readers: readonly GrantSubject[]
-  readonly readership: Readership
-  /** Columns whose class this version lowers, for the audit log. */
-  readonly lowered: readonly string[]
-  readonly judged: JudgedColumns
-  /** What the classes that it gives reach in other products. */
-  readonly reach: Reach
-  /** The products that its schedule waits for. */
-  readonly followed: readonly FollowedProduct[]
-  /** The products that it is made of. */
-  readonly upstreams: Upstreams
-}
 
 /** Lowering is meant where it is asked for by the columns' names. Null: nothing is lowered that is not named. */
 export function loweringProblem(lowered: readonly string[], named: readonly string[] = []): SluiceError | null {
@@ -245,10 +230,23 @@ export async function versionProblem(
     })
   }
   const current = product.currentVersion
-  if (current === null || verdict !== 'breaking' || major(version) > major(current)) return null
-  return new SluiceError('CONFLICT', `the changes break readers of version ${current}`, {
+  if (current === null || verdict !== 'breaking') return null
+  const deployed = (await listVersions(platform.pool, product.id)).map((one) => one.version).toSorted(rcompare)
+  if (major(version) <= major(current)) return breaking(current, changes, deployed)
+  // A pre-release promises nothing.
+  const isFormer = (one: string) => major(one) === major(version) && lt(one, version) && prerelease(one) === null
+  const former = deployed.find(isFormer)
+  if (same || former === undefined) return null
+  const before = await findVersion<ManifestSet>(platform.pool, product.id, former)
+  const since = before && compareManifests(before.normalised, manifests)
+  return since?.verdict === 'breaking' ? breaking(former, since.changes, deployed) : null
+}
+
+/** Readers of a major number count on it, also of one that is not in service just now. */
+function breaking(readOf: string, changes: readonly Change[], deployed: readonly string[]): SluiceError {
+  return new SluiceError('CONFLICT', `the changes break readers of version ${readOf}`, {
     code: 'breaking_change',
-    remedy: `Deploy it as ${inc(current, 'major')}.`,
+    remedy: `Deploy it as ${major(deployed[0] ?? readOf) + 1}.0.0.`,
     details: { changes: changes.filter((change) => change.verdict === 'breaking') },
   })
 }

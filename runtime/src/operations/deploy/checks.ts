@@ -9,18 +9,12 @@ import { typedValue } from '../../manifest/scalar-values.ts'
 import { placeOfCheck } from '../../manifest/used-checks.ts'
 import { OUTPUT_ALIAS } from '../../materializer/run-checks.ts'
 import { stagedColumns } from '../../materializer/staged-columns.ts'
-import { stagedTable } from '../../materializer/transform.ts'
-import {
-  type CheckTable,
-  counting,
-  givesNumber,
-  SHAPE,
-  type TenantCheck,
-  tenantChecks,
-} from '../../quality/check-plan.ts'
+import { stagedTable } from '../../materializer/staged-rows.ts'
+import { counting, givesNumber, SHAPE, type TenantCheck, tenantChecks } from '../../quality/check-plan.ts'
 import { readingOf, readingOfQuery } from '../../quality/check-readings.ts'
+import type { CheckReading } from '../../quality/check-result.ts'
+import type { CheckTable } from '../../quality/check-tables.ts'
 import { literal } from '../../quality/literal.ts'
-import type { CheckReading } from '../../quality/verdict.ts'
 import { bind, CHECK_LIMITS } from './bind-sql.ts'
 import type { DeployDeps } from './deps.ts'
 import { emptyInput, lakeCopy, type Sources } from './sources.ts'

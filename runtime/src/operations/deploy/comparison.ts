@@ -9,7 +9,7 @@ import { latestEpoch } from '../../registry/materializations.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { sightOf } from '../products/visible-quality.ts'
-import type { Checked } from './check-version.ts'
+import type { Checked } from './checked.ts'
 import type { DeployDeps } from './deps.ts'
 
 /** Judged against one version, it does not take the place of another. Throws CONFLICT `plan_changed`. */

@@ -7,7 +7,8 @@ import { previewExists, previewOf } from '../../registry/previews.ts'
 import type { Product } from '../../registry/products.ts'
 import { type Draft, findDraft, type ManifestRecord } from '../../registry/versions.ts'
 import { connectorPlugin } from '../connections/connections.ts'
-import { type Keep, requireDeveloper } from '../platform.ts'
+import type { Keep } from '../keep.ts'
+import { requireDeveloper } from '../permissions.ts'
 import {
   checkVersion,
   connectionsOf,
@@ -17,7 +18,8 @@ import {
   productToBe,
 } from '../products/products.ts'
 import { checkCasts } from './casts.ts'
-import { type Checked, checkManifests, loweringProblem, versionProblem } from './check-version.ts'
+import { checkManifests, loweringProblem, versionProblem } from './check-version.ts'
+import type { Checked } from './checked.ts'
 import { checkQuality } from './checks.ts'
 import { commitDeployment } from './commit-deployment.ts'
 import { commitPreview } from './commit-preview.ts'

@@ -11,8 +11,8 @@ import type { SourceTable } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
 import { registryOfClasses } from '../../registry/raw-classes.fixture.ts'
-import type { Platform } from '../platform.ts'
 import { classesOf, hiddenColumns, laundered } from './column-classes.ts'
+import type { DeployDeps } from './deps.ts'
 import { checkTransform } from './sources.ts'
 
 const CALL = { tenant: 'acme', signal: new AbortController().signal } as TenantCall
@@ -20,7 +20,7 @@ const raw = (column: string) => rawColumn({ connection: 'crm', table: 'p' }, col
 
 let dir: string
 let engine: Engine
-let platform: Platform
+let platform: DeployDeps
 
 before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'sluice-lineage-'))
@@ -35,7 +35,7 @@ before(async () => {
   // Trino is not asked here: it accepts each of these texts.
   const distributed = { check: async () => undefined, read: trino.read.bind(trino) }
   const pool = registryOfClasses([{ rawColumn: raw('email'), class: 'pii.identifier' }])
-  platform = { engine, distributed, pool, rules: { sensitive: [], strategies: {} } } as unknown as Platform
+  platform = { engine, distributed, pool, rules: { sensitive: [], strategies: {} } } as unknown as DeployDeps
 })
 
 after(async () => {

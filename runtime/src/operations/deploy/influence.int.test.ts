@@ -10,7 +10,7 @@ import type { SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
 import { registryOfClasses } from '../../registry/raw-classes.fixture.ts'
-import type { Platform } from '../platform.ts'
+import type { DeployDeps } from './deps.ts'
 import { judgedColumns } from './judged-columns.ts'
 
 const CALL = { tenant: 'acme', signal: new AbortController().signal } as TenantCall
@@ -18,7 +18,7 @@ const CALL = { tenant: 'acme', signal: new AbortController().signal } as TenantC
 const TYPES = { id: 'integer', email: 'string', salary: 'integer', city: 'string', note: 'string' } as const
 const HIDDEN = { p: { email: 'pii.identifier', salary: 'pay' }, q: { email: 'pii.identifier', salary: 'pay' } } as const
 
-let platform: Platform
+let platform: DeployDeps
 
 before(async () => {
   // What a child does with an inspection, without the child.
@@ -41,7 +41,7 @@ before(async () => {
   const strategies = { 'pii.identifier': 'hash', pay: 'hash' }
   const rules = { sensitive: ['pay'], strategies }
   const lake = { load: async () => null }
-  platform = { engine, lake, pool: registryOfClasses(rows), rules } as unknown as Platform
+  platform = { engine, lake, pool: registryOfClasses(rows), rules } as unknown as DeployDeps
 })
 
 /** The output columns that are refused; `classes` are those of the output's columns. */
@@ -56,7 +56,7 @@ async function refused(
     enforced = [],
   }: {
     readonly where?: string | null
-    readonly rules?: Platform['rules']
+    readonly rules?: DeployDeps['rules']
     readonly aside?: readonly Rule[]
     /** How the first input is read. */
     readonly reading?: Partial<Input>
@@ -204,7 +204,7 @@ describe('what pseudonyms show anyhow', () => {
   }
 
   it('are the classes of a first version, too', async () => {
-    const none = { ...platform, pool: { query: async () => ({ rows: [] }) } } as unknown as Platform
+    const none = { ...platform, pool: { query: async () => ({ rows: [] }) } } as unknown as DeployDeps
     const own = platform
     platform = none
     try {

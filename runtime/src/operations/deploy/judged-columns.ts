@@ -2,7 +2,7 @@
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { readingOf } from '../../quality/check-readings.ts'
-import type { CheckReading } from '../../quality/verdict.ts'
+import type { CheckReading } from '../../quality/check-result.ts'
 import type { HeldShapes, JudgedColumns as KeptColumns } from '../../registry/versions.ts'
 import { seesCheck } from '../products/visible-quality.ts'
 import { type ColumnOrigin, comparableBy, type HiddenColumns, hiddenColumns, laundered } from './column-classes.ts'

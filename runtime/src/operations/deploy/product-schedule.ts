@@ -7,8 +7,8 @@ import type { Product } from '../../registry/products.ts'
 import { type FollowedProduct, followsItself } from '../../registry/schedule-follows.ts'
 import { setterOf } from '../../registry/schedules.ts'
 import { isReader } from '../products/readable-product.ts'
+import { findByReference } from '../served/find-by-reference.ts'
 import { NO_PRODUCT } from '../served/served-product.ts'
-import { findByReference } from '../served/served-products.ts'
 import type { DeployDeps } from './deps.ts'
 
 /**

@@ -6,8 +6,8 @@ import type { SourceTable } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
 import { registryOfClasses } from '../../registry/raw-classes.fixture.ts'
-import type { Platform } from '../platform.ts'
 import { classesOf, hiddenColumns, laundered } from './column-classes.ts'
+import type { DeployDeps } from './deps.ts'
 import { checkTransform } from './sources.ts'
 
 const PEOPLE = { connection: 'crm', table: 'people' }
@@ -44,9 +44,9 @@ describe('a column whose origin is not known', () => {
     ({
       rules: { sensitive: ['salary'], strategies: {} },
       pool: registryOfClasses(rows.map(([column, name]) => ({ rawColumn: column, class: name }))),
-    }) as unknown as Platform
+    }) as unknown as DeployDeps
   const next = manifests({ contact: 'public', email: 'pii.identifier' })
-  const refused = async (platform: Platform, version: ManifestSet) =>
+  const refused = async (platform: DeployDeps, version: ManifestSet) =>
     laundered(platform, version, null, await hiddenColumns(platform, { tenant: 'acme' }, version, null))
 
   it('may be of any that an input has', async () => {
@@ -88,7 +88,7 @@ describe('a transform over a source that does not answer', () => {
           return { columns: [{ name: 'contact' }], lineage: [{ name: 'contact', direct, influence: [] }] }
         },
       },
-    }) as unknown as Platform
+    }) as unknown as DeployDeps
 
   it('is bound to what the lake has of it', async () => {
     const bound = await checkTransform(platform(true), call, version, away)

@@ -12,8 +12,8 @@ import { findVersion } from '../../registry/versions.ts'
 import { readsSandbox, type Visible } from '../queries/asked-query.ts'
 import { isPermitted } from '../queries/held-rights.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
+import { asMadeBy } from '../served/as-made-by.ts'
 import { accessTo, refuseStaleMask } from '../served/served-product.ts'
-import { asMadeBy } from '../served/served-products.ts'
 import type { ExportsDeps } from './deps.ts'
 
 /** Throws INVALID_DATA `export_unsupported` of rows that could not be judged later. */

@@ -18,8 +18,8 @@ import { MasterKeys } from '../../registry/master-keys.ts'
 import { createTenantKeys } from '../../registry/tenant-keys.ts'
 import { ANN, startTestRegistry } from '../../registry/testing.ts'
 import { TIER_LIMITS } from '../../registry/tiers.ts'
-import type { Platform } from '../platform.ts'
 import { checkStorage, tenantDetail } from '../tenants/tenants.ts'
+import type { ExportsDeps } from './deps.ts'
 import { type ExportDestination, ExportDestinations } from './export-destinations.ts'
 import { lanesFor, sweepExports } from './export-job.ts'
 import { requestExport } from './exports.ts'
@@ -35,7 +35,7 @@ const ROWS = Buffer.from('"one"\n1\n')
 describe('writing exports', () => {
   let folder: string
   let store: FolderStore
-  let platform: Platform
+  let platform: ExportsDeps
   let tenant: string
   /** What the engine was asked for. */
   let jobs: EngineJob[]
@@ -93,7 +93,7 @@ describe('writing exports', () => {
           transform_timeout_ms: 900_000,
         },
       },
-    } as unknown as Platform
+    } as unknown as ExportsDeps
   })
 
   const destinationOf = (tenants: readonly string[]): ExportDestination => ({

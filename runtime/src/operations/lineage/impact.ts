@@ -8,7 +8,7 @@ import { type ProductReads, recordedReads } from '../../registry/product-reads.t
 import { productColumn } from '../../registry/raw-classes.ts'
 import { connectionOf } from '../connections/connections.ts'
 import type { ColumnOrigin } from '../deploy/column-classes.ts'
-import { requireMember } from '../platform.ts'
+import { requireMember } from '../permissions.ts'
 import { productOf } from '../products/products.ts'
 import type { LineageDeps } from './deps.ts'
 import { MAX_MENTIONS, type Place, sightOn } from './lineage.ts'

@@ -8,7 +8,7 @@ import { type TableReads, tableReads } from '../../registry/run-progress.ts'
 import { type Scheduled, scheduledOf } from '../../registry/schedules.ts'
 import { connectionOf } from '../connections/connections.ts'
 import { type Following, followingOf } from '../connections/schedules.ts'
-import { requireMember } from '../platform.ts'
+import { requireMember } from '../permissions.ts'
 import type { ProductsDeps } from './deps.ts'
 import { ingestedTables } from './ingested-tables.ts'
 

@@ -1,7 +1,7 @@
 /** What a product expects of the products that it is made of, and what came of it, as the caller may know it. */
 import type { TenantCall } from '../../flow.ts'
 import type { DownstreamExpectations, ManifestSet, Severity } from '../../manifest/manifest-set.ts'
-import type { CheckResult } from '../../quality/verdict.ts'
+import type { CheckResult } from '../../quality/check-result.ts'
 import { type Materialization, newestAttempts } from '../../registry/materializations.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import { findVersion, type ProductVersion } from '../../registry/versions.ts'

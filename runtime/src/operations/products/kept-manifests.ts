@@ -2,7 +2,7 @@
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Product } from '../../registry/products.ts'
 import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
-import { notFound } from '../platform.ts'
+import { notFound } from '../not-found.ts'
 import type { ProductsDeps } from './deps.ts'
 import { type SharedCheck, sharedChecksOf } from './shared-checks.ts'
 

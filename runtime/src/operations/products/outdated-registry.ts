@@ -3,12 +3,14 @@ import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { type EpochNote, forgetUnknownEpoch, pauseIfOutdated, unknownEpoch } from '../../materializer/epoch-note.ts'
+import { topicsHave } from '../../registry/change-topics.ts'
 import { endpointPending, endpointStates } from '../../registry/endpoint-states.ts'
 import { adoptEpoch } from '../../registry/materializations.ts'
 import { deployedProducts, type Product, updateProduct } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited } from '../platform.ts'
+import { webhooksHave } from '../../registry/webhooks.ts'
+import { audited } from '../audit.ts'
 import type { ProductsDeps } from './deps.ts'
 
 export type RightOne = 'lake' | 'registry'
@@ -41,7 +43,13 @@ export async function settleOutdated(
   }
   const note = await unknownEpoch(product, platform)
   if (note === null) return
-  await (right === 'lake' ? follow(tx, platform, product, note) : forgetUnknownEpoch(product, platform))
+  if (right === 'lake') await follow(tx, platform, product, note)
+  else {
+    // They have rows of it, which no difference from an epoch before it takes back.
+    await topicsHave(tx, product.id, note.epoch)
+    await webhooksHave(tx, product.id, note.epoch)
+    await forgetUnknownEpoch(product, platform)
+  }
   const details = { right, epoch: note.epoch }
   await audited(tx, call, call.tenant, 'product.settle', { type: 'product', id: product.id }, details)
 }

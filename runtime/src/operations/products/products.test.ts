@@ -5,7 +5,7 @@ import type { TenantCall } from '../../flow.ts'
 import { EXAMPLES, exampleFiles } from '../../manifest/examples.ts'
 import { PARSING_HERE } from '../../manifest/parsing.ts'
 import type { Product } from '../../registry/products.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from './deps.ts'
 import { parseTexts, registerProduct } from './products.ts'
 
 async function textsOf(classification: string): Promise<Readonly<Record<string, string>>> {
@@ -15,11 +15,11 @@ async function textsOf(classification: string): Promise<Readonly<Record<string, 
   return { ...texts, output: (texts['output'] as string).replace(from, to) }
 }
 
-function platformOf(sensitive: readonly string[]): Platform {
+function platformOf(sensitive: readonly string[]): ProductsDeps {
   const plugins = { servingTypes: () => [] }
   const config = { limits: { schedule_interval_ms: 60_000 } }
   const parts = { config, plugins, dashboards: null, distributed: null, rules: { sensitive }, parsing: PARSING_HERE }
-  return parts as unknown as Platform
+  return parts as unknown as ProductsDeps
 }
 
 describe('manifests of an upload', () => {
@@ -34,7 +34,7 @@ describe('manifests of an upload', () => {
 describe('registering', () => {
   const call = { principal: { isDeveloper: true }, tenant: 'acme' } as unknown as TenantCall
   const reached = new Error('the registry was asked')
-  const platform = { pool: { connect: () => Promise.reject(reached) } } as unknown as Platform
+  const platform = { pool: { connect: () => Promise.reject(reached) } } as unknown as ProductsDeps
   const register = async (name: string, domain: string): Promise<string> => {
     try {
       await registerProduct(platform, call, { name, domain, archetype: 'aggregate', description: '' }, async () => {})

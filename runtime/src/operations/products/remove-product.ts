@@ -20,7 +20,9 @@ import { deleteProduct, findProduct, type Product } from '../../registry/product
 import { keepLostClasses, lockClasses } from '../../registry/raw-classes.ts'
 import { SCHEDULE_JOB } from '../../registry/schedule-job.ts'
 import type { Transaction } from '../../registry/sql.ts'
-import { audited, notFound, requireAdmin, requireDeveloper } from '../platform.ts'
+import { audited } from '../audit.ts'
+import { notFound } from '../not-found.ts'
+import { requireAdmin, requireDeveloper } from '../permissions.ts'
 import type { ProductsDeps } from './deps.ts'
 import { productOf } from './products.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { carriedRows } from '../../quality/carried-rows.ts'
-import type { CheckReading, CheckResult } from '../../quality/verdict.ts'
+import type { CheckReading, CheckResult } from '../../quality/check-result.ts'
 import type { Materialization } from '../../registry/materializations.ts'
 import { type KeptQuality, type Sight, seesAside, seesCheck, shownQuality } from './visible-quality.ts'
 

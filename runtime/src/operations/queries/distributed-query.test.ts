@@ -7,8 +7,8 @@ import { TrinoCompute } from '../../../../plugins/compute/trino/compute.ts'
 import { EndlessTrino } from '../../../../plugins/compute/trino/endless-trino.fixture.ts'
 import type { QueryEngine } from '../../compute/query-engine.ts'
 import type { TenantCall } from '../../flow.ts'
-import type { Platform } from '../platform.ts'
 import type { AskedQuery } from './asked-query.ts'
+import type { QueriesDeps } from './deps.ts'
 import { distributedRun } from './distributed-query.ts'
 
 describe('a query in an engine outside', () => {
@@ -35,7 +35,7 @@ describe('a query in an engine outside', () => {
     const engine = createEngine({ scratchDir, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
     await engine.close()
     await assert.rejects(
-      distributedRun({ engine, cpu: { refuseSpent() {} } } as unknown as Platform, call, asked, outside),
+      distributedRun({ engine, cpu: { refuseSpent() {} } } as unknown as QueriesDeps, call, asked, outside),
     )
     assert.equal(trino.cancelled, 1)
   })

@@ -20,7 +20,7 @@ import { verifierOf } from '../../registry/scram-verifiers.ts'
 import { createServicePassword, removeServicePassword } from '../../registry/service-passwords.ts'
 import { setTenantStatus } from '../../registry/tenants.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
-import type { Platform } from '../platform.ts'
+import type { QueriesDeps } from './deps.ts'
 import { distributedRun } from './distributed-query.ts'
 import { HeldRights, isPermitted } from './held-rights.ts'
 
@@ -65,7 +65,7 @@ describe('a statement that goes on', () => {
     const call = { tenant, principal, signal: new AbortController().signal } as TenantCall
     const tables = [{ name: 'crm.people', isStillReadable: () => mayRead() }]
     const rights = new HeldRights({ pool }, call, { tables, timeoutMs: TIMEOUT_MS, everyMs: EVERY_MS })
-    const platform = { engine, cpu: { refuseSpent() {} } } as unknown as Platform
+    const platform = { engine, cpu: { refuseSpent() {} } } as unknown as QueriesDeps
     const limits = { memoryBytes: 256 * 1024 * 1024, timeoutMs: TIMEOUT_MS, threads: 1 }
     const request = { sql: 'SELECT 2 AS n', format: 'json' } as const
     const asked = { request, visible: [], described: [], kind: 'json-rows', limits } as const

@@ -21,10 +21,11 @@ import {
 } from '../../registry/materializations.ts'
 import { ownName, type Rests, restsOf } from '../../registry/rests-on.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { audited } from '../platform.ts'
+import { audited } from '../audit.ts'
 import { type KeptQuality, seesAside, sightOf } from '../products/visible-quality.ts'
 import { parseValue } from '../reads/parse-value.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
+import { asMadeBy } from '../served/as-made-by.ts'
 import {
   accessOrNull,
   accessTo,
@@ -34,7 +35,6 @@ import {
   refuseUnmade,
   type ServedProduct,
 } from '../served/served-product.ts'
-import { asMadeBy } from '../served/served-products.ts'
 import { readsSandbox, type StatementCall, type Visible } from './asked-query.ts'
 import type { QueriesDeps } from './deps.ts'
 import { isPermitted } from './held-rights.ts'

@@ -104,12 +104,21 @@ function timestamp(text: string, hasZone: boolean): string | null {
 
 export type TimeBound = 'from' | 'to'
 
+/** A moment: a time, or a date as the midnight that it begins with. Throws INVALID_DATA `invalid_value` that names the parameter. */
+export function parseMoment(text: string, parameter: string): string {
+  return timeAt(text, 'timestamptz', 'from', parameter)
+}
+
 /**
  * A bound of a time range as a value of the time column: a date-only `to` includes that day, a time is exclusive.
  */
 export function parseTimeBound(text: string, type: LogicalType, bound: TimeBound): string {
+  return timeAt(text, type, bound, bound)
+}
+
+function timeAt(text: string, type: LogicalType, bound: TimeBound, parameter: string): string {
   const day = calendarDate(text)
-  const instant = day === null ? parseValue(text, 'timestamptz', `"${bound}"`) : null
+  const instant = day === null ? parseValue(text, 'timestamptz', `"${parameter}"`) : null
   if (day === null) {
     const exact = instant as string
     if (type === 'date') return dateBound(exact, bound)

@@ -7,7 +7,7 @@ import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
 import { epochNotReached, type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
 import { answerJson, collect, decodePosition, laterEpochIn } from './page.ts'
-import { parseTimeBound } from './parse-value.ts'
+import { parseMoment, parseTimeBound } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
 import { type AskedView, type EndpointType, type ReadView, viewOf } from './read-view.ts'
 import { renderedKey } from './realtime-key.ts'
@@ -292,7 +292,7 @@ function lookupPlan(base: BasePlan, query: ReadQuery, { config }: ReadView): Rea
   }
   const operation = base.filters.length > 0 ? 'get' : 'scan'
   if (query.at !== undefined) {
-    const instant = parseTimeBound(query.at, 'timestamptz', 'from')
+    const instant = parseMoment(query.at, 'at')
     return { ...base, operation, history: { kind: 'at', instant } }
   }
   return query.history ? { ...base, operation, history: { kind: 'all' } } : { ...base, operation }

@@ -9,6 +9,7 @@ import {
   SluiceError,
   type TableSchema,
 } from '@sluice/sdk'
+import { UNMASK_REMEDY } from '../served/served-product.ts'
 import { parseValue } from './parse-value.ts'
 
 const OPERATORS: readonly FilterOperator[] = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in']
@@ -106,7 +107,7 @@ function visibleColumn(name: string, schema: TableSchema, policy: ReadPolicy): C
 export function columnMasked(name: string): SluiceError {
   return new SluiceError('PERMISSION', `the column "${name}" is masked for you and cannot select or sort rows`, {
     code: 'column_masked',
-    remedy: 'Ask the owner of the product for a grant that unmasks its class.',
+    remedy: UNMASK_REMEDY,
     details: { column: name },
   })
 }

@@ -46,6 +46,22 @@ function behind(level: string): ServedProduct {
   } as unknown as ServedProduct
 }
 
+test('a former value of a masked column is named as masked, as the column is', () => {
+  const product = behind('internal')
+  const copy = product.endpoints.get('lookup')?.targets.get('masked')
+  const columns = ['previous_email', 'email', 'city', 'previous_city'].map((name) => column(name, 'public'))
+  Object.assign(copy?.target.schema as object, { columns })
+  const { marks, policy } = viewOf(product, viewer, { type: 'lookup' }, RULES)
+  const { masked_columns: told } = JSON.parse(`${marks.metaJson}}`)
+  assert.deepEqual(
+    [told, policy.maskedColumns],
+    [
+      ['previous_email', 'email'],
+      ['previous_email', 'email'],
+    ],
+  )
+})
+
 test('a copy that is behind the lake is read by the policy that it was made under', () => {
   const { access, served } = viewOf(behind('internal'), viewer, { type: 'lookup' }, RULES)
   assert.deepEqual([access.variant, served.maskedColumns], ['masked', ['email']])

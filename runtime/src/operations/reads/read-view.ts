@@ -8,6 +8,7 @@ import type { Principal } from '../../flow.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
+import { asMadeBy } from '../served/as-made-by.ts'
 import {
   accessTo,
   type ReadAccess,
@@ -17,7 +18,6 @@ import {
   type ServedTarget,
   servedTarget,
 } from '../served/served-product.ts'
-import { asMadeBy } from '../served/served-products.ts'
 
 export type EndpointType = 'lookup' | 'timeseries' | 'realtime'
 
@@ -144,16 +144,19 @@ function intervalNotKept({ continuous_aggregates: aggregates = [] }: ContractCon
 }
 
 function policyFor(schema: TableSchema, product: ServedProduct, access: ReadAccess, served: ServedTarget): ReadPolicy {
-  const masked = new Set([...access.masks.map((mask) => mask.column), ...served.maskedColumns])
-  const isMasked = (name: string) => masked.has(name) || masked.has(name.replace(/^previous_/, ''))
   const names = schema.columns.map((column) => column.name)
   return {
     version: product.policyVersion,
     rows: { op: 'all' },
     claims: {},
     visibleColumns: names,
-    maskedColumns: names.filter(isMasked),
+    maskedColumns: maskedOf(names, [...access.masks.map((mask) => mask.column), ...served.maskedColumns]),
   }
+}
+
+/** A former value is masked with its column. */
+function maskedOf(names: readonly string[], masked: readonly string[]): readonly string[] {
+  return names.filter((name) => masked.includes(name) || masked.includes(name.replace(/^previous_/, '')))
 }
 
 function marksOf({ product, served, access, policy }: ReadView): EpochMarks {
@@ -165,7 +168,7 @@ function marksOf({ product, served, access, policy }: ReadView): EpochMarks {
     epoch,
     snapshot_id: served.snapshotId,
     as_of: served.committedAt,
-    masked_columns: served.maskedColumns.filter((name) => policy.visibleColumns.includes(name)),
+    masked_columns: maskedOf(policy.visibleColumns, served.maskedColumns),
     store: `${served.plugin.type}:${served.plugin.name}`,
   }
   const identity = [product.tenant, product.id, product.policyVersion, access.variant, epoch, version]

@@ -18,7 +18,7 @@ import { type GrantSubject, type ProductGrant, productGrants, type RawTableGrant
 import type { Product } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { deployedVersions, findVersion } from '../../registry/versions.ts'
-import { audited } from '../platform.ts'
+import { audited } from '../audit.ts'
 import { classificationOf } from '../served/upstream-access.ts'
 import type { RightsDeps } from './deps.ts'
 import { OnceEach } from './once-each.ts'

@@ -7,7 +7,7 @@ import { PRODUCTS } from '../../registry/product-sources.ts'
 import type { Product } from '../../registry/products.ts'
 import { ANN, startTestRegistry, type TestRegistry } from '../../registry/testing.ts'
 import { saveVersion } from '../../registry/versions.ts'
-import type { Platform } from '../platform.ts'
+import type { ProductsDeps } from '../products/deps.ts'
 import { mayReadInputs } from '../products/visible-quality.ts'
 import { readsSources } from './grant-rights.ts'
 import { OnceEach } from './once-each.ts'
@@ -58,7 +58,7 @@ function asked(subject: string) {
       snapshotClassification: 'internal',
     }),
   }
-  const platform = { pool: { query }, served, rules: { sensitive: [], strategies: {} } } as unknown as Platform
+  const platform = { pool: { query }, served, rules: { sensitive: [], strategies: {} } } as unknown as ProductsDeps
   return { platform, principal, call: { tenant, principal } as TenantCall, counted }
 }
 

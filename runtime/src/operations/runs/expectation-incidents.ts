@@ -3,8 +3,8 @@
  * it. Whoever is told of either is told once, until it is as expected again.
  */
 import { isBroken } from '../../materializer/expectations.ts'
-import type { Expected } from '../../materializer/expected-rows.ts'
-import type { CheckResult } from '../../quality/verdict.ts'
+import type { Expected } from '../../materializer/expected.ts'
+import type { CheckResult } from '../../quality/check-result.ts'
 import {
   closeIncidents,
   EXPECTATION_FAILED,

@@ -29,9 +29,12 @@ import {
   type RunFilter,
 } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
+import { audited } from '../audit.ts'
 import { noPreview } from '../deploy/previews.ts'
 import { endRollback, rollbackOf } from '../deploy/rollback.ts'
-import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { notDeployed } from '../products/products.ts'
 import type { RunsDeps } from './deps.ts'
 

@@ -4,7 +4,7 @@ import type { TenantCall } from '../../flow.ts'
 import { newId } from '../../registry/ids.ts'
 import { enqueueRun } from '../../registry/runs.ts'
 import { ANN, startTestRegistry } from '../../registry/testing.ts'
-import type { Platform } from '../platform.ts'
+import type { RunsDeps } from './deps.ts'
 import { runOf } from './runs.ts'
 import { isTold } from './told-events.ts'
 
@@ -12,7 +12,7 @@ const registry = await startTestRegistry()
 const { pool } = registry
 after(() => registry[Symbol.asyncDispose]())
 
-const platform = { pool, config: { upkeep: { run_days: 30, run_most: 500 } } } as unknown as Platform
+const platform = { pool, config: { upkeep: { run_days: 30, run_most: 500 } } } as unknown as RunsDeps
 
 it('an event of a run that was removed is told to administrators alone', async () => {
   const tenant = await registry.tenant()

@@ -2,7 +2,7 @@
 import { isSluiceError } from '@sluice/sdk'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
-import type { ExpectingInput } from '../../materializer/expectations.ts'
+import type { ExpectingInput } from '../../materializer/expected.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findProduct, type Product, productsExpecting } from '../../registry/products.ts'
 import type { ServedDeps } from './deps.ts'

@@ -208,11 +208,15 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
   if (access.masks.length > 0 && endpoint.targets.size > 0) {
     throw new SluiceError('PERMISSION', `the ${type} endpoint is keyed by a column that is masked for you`, {
       code: 'column_masked',
-      remedy: 'Ask the owner of the product for a grant that unmasks its class.',
+      remedy: UNMASK_REMEDY,
     })
   }
   throw notMaterialized(product)
 }
+
+/** Of some classes the rows are written with the epoch after the grant, as they are to be shown. */
+export const UNMASK_REMEDY =
+  'Ask the owner of the product for a grant that unmasks its class. One that was given since shows from the product’s next epoch on: materialize it.'
 
 /** Of a product that the caller may read, and that has no rows yet. */
 export function notMaterialized({ domain, name }: Pick<ServedProduct, 'domain' | 'name'>): SluiceError {

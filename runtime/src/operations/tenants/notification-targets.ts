@@ -16,7 +16,10 @@ import {
   type TargetKind,
 } from '../../registry/notification-targets.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
-import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
+import { audited } from '../audit.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
+import { requireDeveloper } from '../permissions.ts'
 import type { TenantsDeps } from './deps.ts'
 
 export interface TargetRequest {

@@ -14,7 +14,10 @@ import {
   removeServicePassword,
   type ServicePasswordRecord,
 } from '../../registry/service-passwords.ts'
-import { audited, type Keep, notFound, requireAdmin, requireDeveloper } from '../platform.ts'
+import { audited } from '../audit.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
+import { requireAdmin, requireDeveloper } from '../permissions.ts'
 import type { TenantsDeps } from './deps.ts'
 
 export interface ServicePasswordRequest {

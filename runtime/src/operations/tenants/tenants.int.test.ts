@@ -14,7 +14,7 @@ import { MasterKeys } from '../../registry/master-keys.ts'
 import { registryMigrations } from '../../registry/migrations.ts'
 import { endProvisioningLeases } from '../../registry/provisioning.ts'
 import { findTenant } from '../../registry/tenants.ts'
-import type { Platform } from '../platform.ts'
+import type { TenantsDeps } from './deps.ts'
 import { provisionTenant, removeTenant, tenantPage, undoAbandoned } from './tenants.ts'
 
 const world = await startRegistryLake([registryMigrations, eventMigrations])
@@ -61,7 +61,7 @@ const platform = {
   served: { drop: () => {} },
   bucketUri: (tenant: string) => store.uri(`sluice-${tenant}`),
   logger: { error: (message: string) => said.push(message) },
-} as unknown as Platform
+} as unknown as TenantsDeps
 
 function create(slug: string) {
   return provisionTenant(platform, call, { slug, displayName: slug, tier: 'free' }, async () => {})

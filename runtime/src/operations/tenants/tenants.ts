@@ -39,9 +39,11 @@ import {
   updateTenant,
 } from '../../registry/tenants.ts'
 import { TIER_LIMITS, type Tier } from '../../registry/tiers.ts'
+import { audited } from '../audit.ts'
 import { releaseOfTenant } from '../connections/captures.ts'
 import { openWith } from '../connections/connections.ts'
-import { audited, type Keep, notFound } from '../platform.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
 import type { TenantsDeps } from './deps.ts'
 
 const SLUG = /^[a-z](?:[a-z0-9]|-(?!-)){1,37}[a-z0-9]$/

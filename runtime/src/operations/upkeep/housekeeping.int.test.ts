@@ -4,7 +4,7 @@ import { after, it } from 'node:test'
 import { eventMigrations } from '../../events/migrations.ts'
 import type { Job } from '../../jobs/claims.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
-import type { Platform } from '../platform.ts'
+import type { UpkeepDeps } from './deps.ts'
 import { housekeeping } from './housekeeping.ts'
 
 const registry = await startTestRegistry([eventMigrations])
@@ -28,7 +28,7 @@ it('runs and what was not published go by the bounds of the configuration', asyn
   )
   const minutes = { expire_minutes: 0, compact_minutes: 0, clean_minutes: 0, prune_minutes: 15 }
   const upkeep = { ...minutes, quarantine_days: 30, run_days: 1, run_most: 25 }
-  const platform = { pool, config: { upkeep }, connectorHost: { network: {} } } as unknown as Platform
+  const platform = { pool, config: { upkeep }, connectorHost: { network: {} } } as unknown as UpkeepDeps
   const limits = { memoryBytes: 1, timeoutMs: 1, threads: 1 }
   const prune = housekeeping(platform, limits).kinds.find(({ kind }) => kind === 'upkeep.prune')
   const left = async () => {

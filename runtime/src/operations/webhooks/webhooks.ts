@@ -22,8 +22,11 @@ import {
   type Webhook,
   type WebhookState,
 } from '../../registry/webhooks.ts'
+import { audited } from '../audit.ts'
 import { followerOf } from '../changes/follow-changes.ts'
-import { audited, type Keep, notFound, requireDeveloper } from '../platform.ts'
+import type { Keep } from '../keep.ts'
+import { notFound } from '../not-found.ts'
+import { requireDeveloper } from '../permissions.ts'
 import { productOf } from '../products/products.ts'
 import { isPermitted, requireStillHeld } from '../queries/held-rights.ts'
 import { closeWhereNoneWaits } from './deliver.ts'

@@ -4,8 +4,8 @@
  * changes anything, is on no list.
  */
 import { notSupported } from '../protocol/wire-error.ts'
-import { type CatalogueNames, commandOf, isName, namesRelation } from '../sql/commands.ts'
-import type { Word } from '../sql/words.ts'
+import { type CatalogueNames, commandOf, namesRelation } from '../sql/commands.ts'
+import { isName, type Word } from '../sql/words.ts'
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 
@@ -49,7 +49,7 @@ const FUNCTIONS: ReadonlySet<string> = new Set(
   pg_get_partition_constraintdef pg_get_partkeydef pg_get_ruledef pg_get_serial_sequence pg_get_statisticsobjdef
   pg_get_statisticsobjdef_columns pg_get_triggerdef pg_get_userbyid pg_get_viewdef pg_has_role pg_identify_object
   pg_identify_object_as_address pg_index_column_has_property pg_index_has_property pg_indexam_has_property pg_indexes_size
-  pg_is_in_recovery pg_is_other_temp_schema pg_my_temp_schema pg_opclass_is_visible pg_options_to_table pg_postmaster_start_time pg_operator_is_visible
+  pg_get_wal_replay_pause_state pg_is_in_recovery pg_is_other_temp_schema pg_is_wal_replay_paused pg_my_temp_schema pg_opclass_is_visible pg_options_to_table pg_postmaster_start_time pg_operator_is_visible
   pg_relation_is_publishable pg_relation_is_updatable pg_relation_size pg_show_all_settings pg_stat_get_numscans pg_statistics_obj_is_visible pg_table_is_visible
   pg_size_pretty pg_table_size pg_tablespace_location pg_tablespace_size pg_total_relation_size pg_ts_parser_is_visible
   pg_ts_template_is_visible pg_type_is_visible pg_typeof position quote_ident

@@ -46,8 +46,11 @@ export class ClientStream {
     return this.#isEnded
   }
 
-  /** Null where the client is gone, or `interrupt` was called. Rejects with 57P05 after that long without a whole message. */
-  async next(kind: 'start' | 'message', withinMs: number): Promise<Frame | null> {
+  /**
+   * Null where the client is gone, or `interrupt` was called. Rejects with `late`, or 57P05, after that long without a whole
+   * message.
+   */
+  async next(kind: 'start' | 'message', withinMs: number, late = '57P05'): Promise<Frame | null> {
     const untilMs = performance.now() + withinMs
     for (;;) {
       const frame = kind === 'start' ? this.#frames.nextOfStart() : this.#frames.next()
@@ -55,7 +58,7 @@ export class ClientStream {
       if (this.#isEnded) return null
       this.#socket.resume()
       const leftMs = untilMs - performance.now()
-      if (leftMs <= 0) throw new WireError('57P05', 'the connection was idle for too long', { isFatal: true })
+      if (leftMs <= 0) throw new WireError(late, 'the connection was idle for too long', { isFatal: true })
       await this.#more(leftMs)
     }
   }

@@ -8,7 +8,8 @@ import type { Statement } from '../sql/words.ts'
 import { Growing, putBytes, putInt32 } from '../values/growing.ts'
 import type { ClientStream } from './client-stream.ts'
 import { Portal } from './portal.ts'
-import { rowPlan, type SessionPlanParts } from './row-plans.ts'
+import type { SessionPlanParts } from './row-plan.ts'
+import { rowPlan } from './row-plans.ts'
 
 export interface CopyParts extends SessionPlanParts {
   readonly stream: ClientStream

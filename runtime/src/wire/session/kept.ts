@@ -3,7 +3,7 @@ import type { OpenCursor, PreparedStatement } from '../catalogue/own-views.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import type { Statement } from '../sql/words.ts'
 import type { Portal } from './portal.ts'
-import type { Bound, RowPlan } from './row-plans.ts'
+import type { Bound, RowPlan } from './row-plan.ts'
 
 export interface Prepared {
   /** Of a command; null of what gives rows, and of nothing. */

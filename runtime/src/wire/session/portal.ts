@@ -4,7 +4,7 @@ import type { Format } from '../protocol/client-messages.ts'
 import { cutBatch, type RowBatch } from '../protocol/row-batch.ts'
 import type { WireColumn } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
-import type { Bound, OpenRows, RowPlan } from './row-plans.ts'
+import type { Bound, OpenRows, RowPlan } from './row-plan.ts'
 
 export class Portal {
   readonly plan: RowPlan

@@ -1,12 +1,12 @@
 /** Statements that are kept under a name, by a message or by PREPARE, and run by EXECUTE. */
 import type { ParameterValue } from '../protocol/client-messages.ts'
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
-import { commandOf, isCommand, isName, isWrite } from '../sql/commands.ts'
+import { commandOf, isCommand, isWrite } from '../sql/commands.ts'
 import { copyOf } from '../sql/copy.ts'
-import type { Statement, Word } from '../sql/words.ts'
+import { isName, type Statement, type Word } from '../sql/words.ts'
 import { oidOfTypeWords, parameterOids, toldOids } from '../values/parameters.ts'
 import { type Prepared, WORD_BYTES } from './kept.ts'
-import type { RowPlan } from './row-plans.ts'
+import type { RowPlan } from './row-plan.ts'
 
 const NUMBER_BYTES = 8
 

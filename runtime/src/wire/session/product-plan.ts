@@ -8,6 +8,7 @@ import { WireError } from '../protocol/wire-error.ts'
 import { withNames } from '../sql/plain-names.ts'
 import { bareTables } from '../sql/table-names.ts'
 import { type ResultNames, resultNames, type Statement, wordsOf } from '../sql/words.ts'
+import { withLists } from '../values/array-constants.ts'
 import { columnOf, OID, oidOf, type TypedColumn } from '../values/column-types.ts'
 import { rowsOfCsv } from '../values/csv-rows.ts'
 import {
@@ -22,7 +23,7 @@ import {
   typedValueOf,
 } from '../values/parameters.ts'
 import { foundSql } from './found-tables.ts'
-import type { RowPlan, SessionPlanParts } from './row-plans.ts'
+import type { RowPlan, SessionPlanParts } from './row-plan.ts'
 
 /** Their number has 16 bits in messages, and readers take it for a signed one. */
 const MOST_COLUMNS = 32_767
@@ -32,7 +33,7 @@ export function productPlan(
   given: Statement,
   declared: readonly number[],
 ): RowPlan {
-  const statement = withNames(given)
+  const statement = withLists(withNames(given))
   // What is kept of a statement is small: its words are many times its text.
   const { sql } = statement
   const names = resultNames(statement.words)
@@ -41,17 +42,22 @@ export function productPlan(
   /** What a client was told it sends its values by, whatever has become of the tables since. */
   let told = known
   /** Before its tables are known: their names and the number of values say as much. */
-  const untyped = async (call: TenantCall): Promise<QueryRequest> => ({
-    sql: isFound ? sql : await foundSql(platform, call, sql, session.searchPath()),
-    format: 'csv',
-    timestamps: 'micros',
-    ...(known.length === 0 ? {} : { params: known.map(() => null) }),
-  })
+  const untyped = async (call: TenantCall): Promise<QueryRequest> => {
+    const asOf = await session.reads()?.instant()
+    return {
+      sql: isFound ? sql : await foundSql(platform, call, sql, session.searchPath()),
+      format: 'csv',
+      timestamps: 'micros',
+      ...(known.length === 0 ? {} : { params: known.map(() => null) }),
+      ...(asOf === undefined ? {} : { asOf }),
+    }
+  }
 
   /** Of the parameters, what is not told yet is found out where the tables are known. */
   const settle =
     (call: TenantCall, request: QueryRequest, typedBy: (oids: readonly number[]) => readonly TypedValue[]): Settle =>
     async (tables) => {
+      session.reads()?.check(tables)
       if (known.length === 0) return { sql: request.sql }
       const oids = told.includes(0) ? await types.oidsOf(call, { tables, sql: request.sql, known: told }) : told
       const typed = typedBy(oids)

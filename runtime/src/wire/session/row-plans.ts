@@ -1,66 +1,17 @@
 /** Statements that give rows, by where the rows are: products, by the operation that queries are; or the catalogue. */
 import { checkSqlText } from '@sluice/sdk'
-import type { TenantCall } from '../../flow.ts'
-import type { QueriesDeps } from '../../operations/queries/deps.ts'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
-import type { AskedTypes } from '../catalogue/asked-types.ts'
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
-import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
-import { ownText, type SessionView } from '../catalogue/own-views.ts'
+import { ownText } from '../catalogue/own-views.ts'
 import { sessionCalls } from '../catalogue/session-calls.ts'
-import type { Format, ParameterValue } from '../protocol/client-messages.ts'
 import { batchOf, type RowBatch } from '../protocol/row-batch.ts'
-import { dataRow, type WireColumn } from '../protocol/server-messages.ts'
+import { dataRow } from '../protocol/server-messages.ts'
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
 import { commandOf, doorOf, isWrite } from '../sql/commands.ts'
 import { withoutDatabase } from '../sql/table-names.ts'
 import type { Statement } from '../sql/words.ts'
 import { productPlan } from './product-plan.ts'
-
-export interface RowPlan {
-  /** What a client is told before it binds anything. */
-  describe(
-    call: TenantCall,
-  ): Promise<{ readonly parameterOids: readonly number[]; readonly columns: readonly WireColumn[] }>
-  open(call: TenantCall, bound: Bound): Promise<OpenRows>
-  /** How its end is told. */
-  tag(rows: number): string
-}
-
-export interface Bound {
-  readonly values: readonly ParameterValue[]
-  readonly formats: readonly Format[]
-  /** Milliseconds; undefined: as long as the configuration allows. */
-  readonly timeoutMs: number | undefined
-}
-
-export interface OpenRows {
-  readonly columns: readonly WireColumn[]
-  /** Read once. */
-  readonly rows: AsyncIterable<RowBatch>
-  /** Of rows that are in memory before they are read. */
-  readonly heldBytes: number
-}
-
-export interface PlanParts {
-  readonly platform: QueriesDeps
-  readonly catalogue: CatalogueServer
-  readonly types: AskedTypes
-}
-
-/** What statements ask of their session, and do to it. */
-export interface PlanSession extends SessionView {
-  /** As SET does. */
-  set(name: string, value: string, isLocal: boolean): void
-  /** Null: all namespaces. */
-  searchPath(): string | null
-  /** Its name, as the client knows it. */
-  readonly database: string
-}
-
-export interface SessionPlanParts extends PlanParts {
-  readonly session: PlanSession
-}
+import type { RowPlan, SessionPlanParts } from './row-plan.ts'
 
 export function rowPlan(parts: SessionPlanParts, given: Statement, declared: readonly number[]): RowPlan {
   const statement = withoutDatabase(given, parts.session.database)
@@ -87,7 +38,10 @@ function cataloguePlan(
   const isOfPath = asked.some(({ name }) => name.toLowerCase() === 'search_path')
   const isOfTables = isOfPath || needsTables(words)
   // Of the path of a session it depends on the tables which schema is the current one.
-  const ask = () => ({ needsTables: isOfTables || session.searchPath() !== null })
+  const ask = () => {
+    session.reads()
+    return { needsTables: isOfTables || session.searchPath() !== null }
+  }
   return {
     tag: selected,
     describe: (call) => catalogue.within(ask(), call, (link) => describeByCatalogue(link, statement(), call.signal)),

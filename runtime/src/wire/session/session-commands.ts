@@ -1,7 +1,8 @@
 /** Commands about the session itself: what they change is here, and nothing of them reaches the engine. */
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
-import { commandOf, isName, isWrite } from '../sql/commands.ts'
-import type { Statement, Word } from '../sql/words.ts'
+import { commandOf, isWrite } from '../sql/commands.ts'
+import { isName, type Statement, type Word } from '../sql/words.ts'
+import { ISOLATION } from './settable.ts'
 import { type Scope, type Settings, scopeOf, settingOf, transactionModes } from './settings.ts'
 import type { Transaction } from './transaction.ts'
 
@@ -29,14 +30,7 @@ export function runCommand(state: SessionState, statement: Statement): string | 
   switch (command) {
     case 'begin':
     case 'start':
-      transactionModes(
-        words
-          .slice(1)
-          .map(({ value }) => value)
-          .filter((word) => word !== 'transaction' && word !== 'work'),
-      )
-      state.transaction.begin()
-      state.settings.begin()
+      begin(state, words)
       return command === 'begin' ? 'BEGIN' : 'START TRANSACTION'
     case 'savepoint':
       state.settings.save(state.transaction.save(nameAt(words, 1)))
@@ -66,6 +60,18 @@ export function runCommand(state: SessionState, statement: Statement): string | 
     default:
       return null
   }
+}
+
+function begin(state: SessionState, words: readonly Word[]): void {
+  const told = words
+    .slice(1)
+    .map(({ value }) => value)
+    .filter((word) => word !== 'transaction' && word !== 'work')
+  // Drivers say that it may write whether or not it will; a statement that does is refused by itself.
+  const modes = transactionModes([told.join(' ').replaceAll('read write', '')], ISOLATION.name)
+  state.transaction.begin()
+  state.settings.begin()
+  for (const { name, value } of modes) setTo(state, name, value, 'local')
 }
 
 /** These are for failed transactions, too. */
@@ -104,7 +110,10 @@ export function reporting({ settings, report }: Pick<SessionState, 'settings' | 
   if (settings.value('application_name') !== before) report('application_name')
 }
 
-function setTo({ settings }: SessionState, name: string, value: string | null, scope: Scope): void {
+function setTo(state: SessionState, name: string, value: string | null, scope: Scope): void {
+  const { settings, transaction } = state
+  const isOther = value?.toLowerCase() !== settings.value(ISOLATION.name)
+  if (name.toLowerCase() === ISOLATION.name && isOther) transaction.checkFresh('the isolation level')
   if (value === null) settings.reset(name, scope)
   else settings.set(name, value, scope)
 }

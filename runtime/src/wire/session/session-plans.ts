@@ -2,18 +2,20 @@
 import { quoteText } from '@sluice/engine'
 import { DEFAULT_PATH_SQL } from '../catalogue/own-views.ts'
 import type { SessionCall } from '../catalogue/session-calls.ts'
-import { WireError } from '../protocol/wire-error.ts'
+import { notSupported, WireError } from '../protocol/wire-error.ts'
 import type { Kept } from './kept.ts'
-import type { PlanSession } from './row-plans.ts'
+import type { PlanSession } from './row-plan.ts'
 import { reporting, type SessionState } from './session-commands.ts'
+import { ISOLATION } from './settable.ts'
 import type { Settings } from './settings.ts'
+import { Snapshot } from './snapshot.ts'
 
 export function sessionPlans(
   kept: Kept,
-  state: Pick<SessionState, 'settings' | 'report'>,
-  database: string,
+  state: Pick<SessionState, 'settings' | 'report' | 'transaction'>,
+  { database, now }: { readonly database: string; now(): Promise<Date> },
 ): PlanSession {
-  const { settings } = state
+  const { settings, transaction } = state
   return {
     database,
     cursors: () => kept.cursors(),
@@ -21,7 +23,15 @@ export function sessionPlans(
     settings: () => settings.all(),
     searchPath: () => settings.searchPath,
     valueOf: (call) => valueSql(settings, call),
-    set: (name, value, isLocal) => reporting(state, () => settings.set(name, value, isLocal ? 'local' : 'session')),
+    reads() {
+      const snapshot = transaction.reading(() => new Snapshot(now))
+      return settings.isRepeatable ? snapshot : null
+    },
+    set(name, value, isLocal) {
+      // The statement that says so reads, and is of a transaction already.
+      if (name.toLowerCase() === ISOLATION.name) throw notSupported('the isolation level is set by SET TRANSACTION')
+      reporting(state, () => settings.set(name, value, isLocal ? 'local' : 'session'))
+    },
   }
 }
 

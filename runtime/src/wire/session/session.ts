@@ -1,7 +1,9 @@
 /** A session of a client that was let in: its messages in their order, each answered before the next is looked at. */
 import { setImmediate } from 'node:timers/promises'
 import type { TenantCall } from '../../flow.ts'
+import { databaseNow } from '../../registry/clock.ts'
 import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
+import type { Frame } from '../protocol/frames.ts'
 import * as say from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import { commandOf, cursorOf, fetchOf, isOfTables } from '../sql/commands.ts'
@@ -13,7 +15,8 @@ import { explained, isFault } from './explained.ts'
 import { bytesOf, copied, Kept, type Prepared } from './kept.ts'
 import { Portal } from './portal.ts'
 import { executePlan, preparationOf, preparedOf } from './preparing.ts'
-import { type Bound, type PlanParts, type RowPlan, rowPlan, type SessionPlanParts } from './row-plans.ts'
+import type { Bound, PlanParts, RowPlan, SessionPlanParts } from './row-plan.ts'
+import { rowPlan } from './row-plans.ts'
 import { runCommand, type SessionState } from './session-commands.ts'
 import { sessionPlans } from './session-plans.ts'
 import type { Settings } from './settings.ts'
@@ -62,7 +65,8 @@ export class Session {
       forgetStatements: (name) => this.#kept.forgetStatements(name),
       report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
     }
-    this.#parts = { ...parts, session: sessionPlans(this.#kept, this.#state, parts.authority.tenant) }
+    const own = { database: parts.authority.tenant, now: () => databaseNow(parts.platform.pool) }
+    this.#parts = { ...parts, session: sessionPlans(this.#kept, this.#state, own) }
     parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
   }
 
@@ -83,11 +87,11 @@ export class Session {
 
   /** Fulfilled when the session is over. */
   async run(): Promise<void> {
-    const { stream, idleMs } = this.#parts
+    const { stream } = this.#parts
     try {
       await this.#ready()
       for (let turn = 0; ; ) {
-        const frame = await stream.next('message', idleMs)
+        const frame = await this.#nextFrame()
         if (frame === null || this.#ending !== null) break
         const message = parseMessage(frame)
         if (message.kind === 'terminate') break
@@ -101,6 +105,15 @@ export class Session {
       this.#closeAll()
       stream.end(this.#ending === null ? undefined : say.errorResponse(this.#ending))
     }
+  }
+
+  /** As long as its client allows at most, where that is less than the configuration does. */
+  #nextFrame(): Promise<Frame | null> {
+    const { stream, idleMs, settings } = this.#parts
+    const isInTransaction = this.#transaction.state !== 'I'
+    const ownMs = settings.idleMs(isInTransaction) ?? idleMs
+    if (ownMs >= idleMs) return stream.next('message', idleMs)
+    return stream.next('message', ownMs, isInTransaction ? '25P03' : '57P05')
   }
 
   async #take(message: ClientMessage): Promise<void> {
@@ -128,6 +141,7 @@ export class Session {
   #settled(): Promise<void> {
     this.#described = null
     if (this.#transaction.state === 'I') this.#kept.closePortals()
+    this.#transaction.settle()
     return this.#ready()
   }
 

@@ -45,6 +45,14 @@ function level(value: string, name: string): string {
   throw new WireError('22023', `${name} is one of ${LEVELS.join(', ')}`)
 }
 
+const ISOLATIONS = ['read committed', 'read uncommitted', 'repeatable read', 'serializable']
+
+function isolation(value: string, name: string): string {
+  const word = value.trim().toLowerCase()
+  if (ISOLATIONS.includes(word)) return word
+  throw new WireError('22023', `${name} is one of ${ISOLATIONS.join(', ')}`)
+}
+
 const NAME = /\s*(?:"((?:[^"\0]|"")*)"|([A-Za-z_\x80-\uffff][\w$\x80-\uffff]*))\s*(,|$)/y
 
 /** A list of names, in quotes where they need them. */
@@ -64,16 +72,22 @@ function searchPath(value: string): string {
   return names.map((name) => (/^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`)).join(', ')
 }
 
+/** A transaction's own, which ends with it, and is not reset. */
+export const ISOLATION = { name: 'transaction_isolation', kept: isolation } as const
+
 const FLAG: Settable = { initial: 'on', kept: flag }
 
 /**
- * The first three decide something. Of the others there is nothing here that they would change: no notice is sent, nothing is
+ * The first six decide something. Of the others there is nothing here that they would change: no notice is sent, nothing is
  * locked or written, and no plan of PostgreSQL's is made; drivers set them, and are shown what they have set.
  */
 export const SETTABLE: Readonly<Record<string, Settable>> = {
   application_name: { initial: '', kept: plain },
   statement_timeout: { initial: '0', kept: duration },
   search_path: { initial: '', kept: searchPath },
+  default_transaction_isolation: { initial: 'read committed', kept: isolation },
+  idle_in_transaction_session_timeout: { initial: '0', kept: duration },
+  idle_session_timeout: { initial: '0', kept: duration },
   client_min_messages: { initial: 'notice', kept: level },
   lock_timeout: { initial: '0', kept: duration },
   synchronous_commit: { initial: 'on', kept: (value) => plain(value.trim().toLowerCase()) },

@@ -1,7 +1,7 @@
 /** What a session may set and be shown: names of which each is kept, or refused where it would not be. */
 import { notSupported, WireError } from '../protocol/wire-error.ts'
 import type { Word } from '../sql/words.ts'
-import { duration, durationMs, SETTABLE } from './settable.ts'
+import { duration, durationMs, ISOLATION, SETTABLE } from './settable.ts'
 
 /** Told to clients at the start and when they change. */
 export const REPORTED = [
@@ -29,16 +29,12 @@ const FIXED: Readonly<Record<string, readonly [shown: string, accepted: RegExp]>
   standard_conforming_strings: ['on', /^(?:on|true|1)$/i],
   default_transaction_read_only: ['on', /^(?:on|true|1)$/i],
   transaction_read_only: ['on', /^(?:on|true|1)$/i],
-  transaction_isolation: ['read committed', /^read committed$/i],
-  default_transaction_isolation: ['read committed', /^read committed$/i],
   bytea_output: ['hex', /^hex$/i],
   escape_string_warning: ['on', /^on$/i],
   row_security: ['on', /^on$/i],
   default_transaction_deferrable: ['off', /^(?:off|false|0)$/i],
   transaction_deferrable: ['off', /^(?:off|false|0)$/i],
-  // There is nothing that these would end.
-  idle_in_transaction_session_timeout: ['0', /^0$/],
-  idle_session_timeout: ['0', /^0$/],
+  // Nothing ends by that: each statement has its time, and so has idleness between them.
   transaction_timeout: ['0', /^0$/],
   xmloption: ['content', /^content$/i],
   role: ['none', /^none$/i],
@@ -109,6 +105,17 @@ export class Settings {
     return durationMs(this.value('statement_timeout')) || undefined
   }
 
+  /** How long a client may say nothing, inside of a transaction and outside; undefined: as the configuration says. */
+  idleMs(isInTransaction: boolean): number | undefined {
+    const name = isInTransaction ? 'idle_in_transaction_session_timeout' : 'idle_session_timeout'
+    return durationMs(this.value(name)) || undefined
+  }
+
+  /** Whether the transaction reads, in all its statements, what is there at the first. */
+  get isRepeatable(): boolean {
+    return ['repeatable read', 'serializable'].includes(this.value(ISOLATION.name))
+  }
+
   /** Namespaces in their order, as names in a statement; null: all that there are. */
   get searchPath(): string | null {
     return this.value('search_path') || null
@@ -125,13 +132,14 @@ export class Settings {
   }
 
   #changed(key: string): string | undefined {
+    if (key === ISOLATION.name) return this.#local[key] ?? this.#changed('default_transaction_isolation')
     if (!Object.hasOwn(SETTABLE, key)) return undefined
     return this.#local[key] ?? this.#session[key] ?? SETTABLE[key]?.initial
   }
 
   /** All that are told, by their names. */
   all(): readonly (Setting & { readonly unit: string | null; readonly canChange: boolean })[] {
-    const names = [...Object.keys(FIXED), ...Object.keys(SETTABLE), ...Object.keys(this.#known)]
+    const names = [...Object.keys(FIXED), ISOLATION.name, ...Object.keys(SETTABLE), ...Object.keys(this.#known)]
     return names
       .map((key) => {
         const [name, canChange] = [CASED[key] ?? key, Object.hasOwn(SETTABLE, key)]
@@ -146,7 +154,8 @@ export class Settings {
   set(name: string, value: string, scope: Scope): void {
     const key = name.toLowerCase()
     const settable = Object.hasOwn(SETTABLE, key) ? SETTABLE[key] : undefined
-    if (settable === undefined) checkFixed(key, value)
+    if (key === ISOLATION.name) this.#change({ [key]: ISOLATION.kept(value, key) }, 'local')
+    else if (settable === undefined) checkFixed(key, value)
     else this.#change({ [key]: settable.kept(value, key) }, scope)
   }
 
@@ -162,7 +171,10 @@ export class Settings {
   }
 
   begin(): void {
-    if (this.#kept.length === 0) this.#keep()
+    if (this.#kept.length > 0) return
+    this.#keep()
+    // What is set for transactions to come is not for this one.
+    this.#local = { ...this.#local, [ISOLATION.name]: this.value(ISOLATION.name) }
   }
 
   end(command: 'COMMIT' | 'ROLLBACK'): void {
@@ -248,8 +260,8 @@ export function settingOf(
   while (told[0]?.value === 'session' || told[0]?.value === 'local') told.shift()
   const texts = told.map(valueOf)
   const first = texts[0]?.toLowerCase()
-  if (first === 'characteristics') return transactionModes(texts.slice(3))
-  if (first === 'transaction') return transactionModes(texts.slice(1))
+  if (first === 'characteristics') return transactionModes(texts.slice(3), 'default_transaction_isolation')
+  if (first === 'transaction') return transactionModes(texts.slice(1), ISOLATION.name)
   // TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE
   if (first === 'time')
     return [{ name: 'timezone', value: texts[texts[2]?.toLowerCase() === 'interval' ? 3 : 2] ?? '' }]
@@ -263,17 +275,19 @@ export function settingOf(
   return [{ name, value: isDefault ? null : isList ? told.slice(2).map(quotedOf).join('') : rest.join('') }]
 }
 
-/** Throws 0A000 for what a transaction here is not. */
-export function transactionModes(texts: readonly string[]): readonly Setting[] {
+/** What is set by these, under the name of the isolation that is meant. Throws 25006 for what writes, 42601 for what is no mode. */
+export function transactionModes(texts: readonly string[], isolation: string): readonly Setting[] {
   const modes = texts.join(' ').toLowerCase().replaceAll(',', ' ').replace(/\s+/g, ' ').trim()
+  const [, level] = /isolation level (read (?:un)?committed|repeatable read|serializable)/.exec(modes) ?? []
   const left = modes
-    .replace(/isolation level read (?:committed|uncommitted)/g, '')
+    .replace(/isolation level (?:read (?:un)?committed|repeatable read|serializable)/g, '')
     .replace(/read only/g, '')
     .replace(/(?:not )?deferrable/g, '')
     .trim()
-  if (left === '') return []
   if (/read write/.test(left)) throw new WireError('25006', 'this server only reads')
-  throw notSupported('each statement reads what is there when it begins: the isolation level is READ COMMITTED')
+  if (left === '') return level === undefined ? [] : [{ name: isolation, value: level }]
+  if (left.startsWith('snapshot')) throw notSupported('no snapshot of another transaction is taken')
+  throw new WireError('42601', 'a transaction is READ ONLY, DEFERRABLE or not, and of an ISOLATION LEVEL')
 }
 
 /** Of a list, where names stay in their quotes, and each text is one. */

@@ -2,7 +2,8 @@
 import { DEFAULT_PATH_SQL } from '../catalogue/own-views.ts'
 import { shownName } from '../sql/commands.ts'
 import { type Statement, statementsOf } from '../sql/words.ts'
-import { type RowPlan, rowPlan, type SessionPlanParts, shownPlan } from './row-plans.ts'
+import type { RowPlan, SessionPlanParts } from './row-plan.ts'
+import { rowPlan, shownPlan } from './row-plans.ts'
 import type { Settings } from './settings.ts'
 
 /** Throws 42704 for what is not told. */

@@ -2,12 +2,14 @@
 import type { TransactionState } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import { checkName } from './kept.ts'
+import type { Snapshot } from './snapshot.ts'
 
 const MOST_SAVEPOINTS = 100
 
 export class Transaction {
   #state: TransactionState = 'I'
   #savepoints: string[] = []
+  #snapshot: Snapshot | null = null
 
   get state(): TransactionState {
     return this.#state
@@ -19,7 +21,14 @@ export class Transaction {
   }
 
   begin(): void {
-    if (this.#state === 'I') this.#state = 'T'
+    if (this.#state !== 'I') return
+    this.#state = 'T'
+    this.#snapshot = null
+  }
+
+  /** The statements of a message, or of several up to a Sync, are done: outside of a transaction they were one themselves. */
+  settle(): void {
+    if (this.#state === 'I') this.#snapshot = null
   }
 
   /** How the end is told: one that had failed is rolled back by COMMIT, too. */
@@ -27,7 +36,20 @@ export class Transaction {
     const tag = this.#state === 'E' ? 'ROLLBACK' : command
     this.#state = 'I'
     this.#savepoints = []
+    this.#snapshot = null
     return tag
+  }
+
+  /** What its statements read, made by the first of them. */
+  reading(make: () => Snapshot): Snapshot {
+    this.#snapshot ??= make()
+    return this.#snapshot
+  }
+
+  /** Throws 25001 once a statement of it has read, or where it has a savepoint. */
+  checkFresh(what: string): void {
+    if (this.#state === 'I' || (this.#snapshot === null && this.#savepoints.length === 0)) return
+    throw new WireError('25001', `${what} is set before the first statement of a transaction that reads`)
   }
 
   fail(): void {

@@ -1,6 +1,7 @@
 /** Where a statement goes, by its words. What of it is understood wrongly here is judged all the same where it goes. */
 import { notSupported } from '../protocol/wire-error.ts'
-import type { Statement, Word } from './words.ts'
+import { namesTable } from './table-names.ts'
+import { isName, type Statement, type Word } from './words.ts'
 
 export type Door = 'products' | 'catalogue'
 
@@ -32,11 +33,20 @@ export function doorOf(words: readonly Word[], names: CatalogueNames): Door {
   if (namesRelation(words, names)) return 'catalogue'
   const command = commandOf({ words })
   if (command !== 'select' && command !== 'values') return 'products'
-  if (words.some(({ kind, value }) => kind === 'name' && value === 'from')) return 'products'
   const called = calledNames(words)
+  if (words.some(isFrom)) return isOfOwnCalls(words, called, names) ? 'catalogue' : 'products'
   if (!called.every((name) => names.isFunction(name))) return 'products'
   const isOwn = called.some((name) => names.isOwnFunction(name)) || words.some((_, at) => isOwnWord(words, at))
   return isOwn || words.every((word, at) => isPlain(word, words[at - 1])) ? 'catalogue' : 'products'
+}
+
+const isFrom = ({ kind, value }: Word): boolean => kind === 'name' && value === 'from'
+
+/** `FROM unnest(current_schemas(true))`: rows of calls alone, one of which only a PostgreSQL has. A table beside them is a product. */
+function isOfOwnCalls(words: readonly Word[], called: readonly string[], names: CatalogueNames): boolean {
+  const areCalls = words.every((word, at) => !isFrom(word) || words[at + 2]?.text === '(')
+  if (!areCalls || namesTable(words)) return false
+  return called.some((name) => names.isOwnFunction(name)) && called.every((name) => names.isFunction(name))
 }
 
 /** Whether a relation of the catalogue is named. */
@@ -82,8 +92,6 @@ function namesCatalogue(words: readonly Word[], at: number, { isRelation, isOwnF
   // There stand columns, too, and products may have some that are called so.
   return (before === ',' || before === '(') && isRelation(word.value)
 }
-
-export const isName = ({ kind }: Word): boolean => kind === 'name' || kind === 'quoted'
 
 export interface CursorDeclaration {
   readonly name: string

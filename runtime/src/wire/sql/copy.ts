@@ -1,7 +1,6 @@
 /** COPY … TO STDOUT, as its words say it. */
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
-import { isName } from './commands.ts'
-import type { Statement, Word } from './words.ts'
+import { isName, type Statement, type Word } from './words.ts'
 
 export type CopyFormat = 'text' | 'csv' | 'binary'
 

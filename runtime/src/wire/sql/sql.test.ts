@@ -131,13 +131,27 @@ describe('where statements go', () => {
   })
 
   it('without a relation to products, but where they ask for what a PostgreSQL alone tells', () => {
-    for (const sql of ['SELECT 7/2', 'SELECT upper($1)', "SELECT date '2024-01-01' + 1", 'SELECT 1.5'])
+    for (const sql of [
+      'SELECT current_database() FROM crm.people',
+      'SELECT * FROM unnest([1])',
+      ...['crm.people p', 'people', 'lateral (crm.people)', '(people JOIN crm.orders ON true) p'].flatMap((table) =>
+        [', ', ' JOIN ', ' CROSS JOIN '].map(
+          (by) => `SELECT pg_typeof(id), version() FROM generate_series(1, 2) g (n)${by}${table}`,
+        ),
+      ),
+      'SELECT 7/2',
+      'SELECT upper($1)',
+      "SELECT date '2024-01-01' + 1",
+      'SELECT 1.5',
+    ])
       assert.equal(door(sql), 'products', sql)
     for (const sql of [
       "SELECT 1, 'a' AS b",
       'VALUES (1)',
       'SELECT current_schema()',
       'SELECT * FROM current_schema()',
+      'SELECT * FROM unnest(current_schemas(true))',
+      'SELECT s FROM generate_series(1, 2) s WHERE s < array_length(current_schemas(true), 1)',
       'SELECT current_schema',
       'SELECT current_user',
       "SELECT 'hstore'::regtype::oid",

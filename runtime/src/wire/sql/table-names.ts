@@ -1,8 +1,7 @@
 /** Names of tables as PostgreSQL takes them: without their namespace, which a path has, or behind the name of their database. */
 import { quoteName } from '@sluice/engine'
 import { notSupported } from '../protocol/wire-error.ts'
-import { isName } from './commands.ts'
-import { type Statement, statementsOf, type Word } from './words.ts'
+import { isName, type Statement, statementsOf, type Word } from './words.ts'
 
 /** The parts of a name, without the dots between them. */
 interface Named {
@@ -124,6 +123,9 @@ export function withoutDatabase(statement: Statement, database: string): Stateme
   }
   return rewritten(statement, new Map([...changes].sort(([one], [other]) => one - other)))
 }
+
+/** Whether rows of a table are asked for, and not of calls alone. */
+export const namesTable = (words: readonly Word[]): boolean => namesIn(words).some(({ isTable }) => isTable)
 
 /** Names of tables that stand alone. */
 export function bareTables({ words }: Pick<Statement, 'words'>): readonly string[] {

@@ -119,6 +119,8 @@ export function statementsOf(sql: string): readonly Statement[] {
   return statements
 }
 
+export const isName = ({ kind }: Word): boolean => kind === 'name' || kind === 'quoted'
+
 /** The words again, each as `written` gives it: what touched touches, and elsewhere stands one blank. */
 export function textOf(words: readonly Word[], written = ({ text }: Word, _at: number): string => text): string {
   let text = ''

@@ -316,7 +316,7 @@ export function parameterOids(words: readonly Word[], declared: readonly number[
 }
 
 /** `CAST($1 AS`, where `SELECT $1 AS` gives a name. */
-const isInCast = (words: readonly Word[], at: number): boolean =>
+export const isInCast = (words: readonly Word[], at: number): boolean =>
   words[at - 1]?.text === '(' && words[at - 2]?.value === 'cast' && words[at + 1]?.value === 'as'
 
 function castOf(words: readonly Word[], parameter: string): number {
@@ -331,10 +331,10 @@ function castOf(words: readonly Word[], parameter: string): number {
 }
 
 /** `timestamp (3) without time zone [3]`, and what comes behind it. */
-const MOST_TYPE_WORDS = 16
+export const MOST_TYPE_WORDS = 16
 
 /** 0 where the type is none that is known here. */
-function oidOfCast([first, ...words]: readonly Word[]): number {
+export function oidOfCast([first, ...words]: readonly Word[]): number {
   const type = first?.kind === 'name' ? first.value : ''
   const rest = words.map(({ value }) => value)
   const ends = rest[0] === '(' ? rest.indexOf(')') + 1 : 0

@@ -4,7 +4,8 @@ import fc from 'fast-check'
 import { cutBatch } from '../protocol/row-batch.ts'
 import type { WireError } from '../protocol/wire-error.ts'
 import { columnsOf } from '../session/product-plan.ts'
-import { resultNames, wordsOf } from '../sql/words.ts'
+import { resultNames, statementsOf, wordsOf } from '../sql/words.ts'
+import { withLists } from './array-constants.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
 import { columnOf, OID } from './column-types.ts'
 import { rowsOfCsv } from './csv-rows.ts'
@@ -512,5 +513,39 @@ describe('values', () => {
     assert.deepEqual(typedValueOf(1231, { format: 0, bytes: bytes('{10.5,-0.0004,NULL}') }).type, 'DECIMAL(6, 4)[]')
     assert.throws(() => typedValueOf(OID.int2, { format: 0, bytes: bytes('32768') }), { sqlState: '22003' })
     assert.throws(() => typedValueOf(1007, { format: 0, bytes: bytes('{{1}}') }), { sqlState: '0A000' })
+  })
+
+  it('of arrays in braces are what their escapes name, and escapes that name nothing are the statement’s own fault', () => {
+    const listed = (text: string): string | undefined =>
+      statementsOf(`SELECT E'{${text}}'::text[]`).map(withLists)[0]?.sql
+    for (const [text, told] of [
+      ['\\101\\x42\\u0043\\U00000044', 'ABCD'],
+      ['\\xc3\\xa9\\303\\251\\u00e9', 'ééé'],
+      ['\\ud83d\\ude00\\U0001f600', '\u{1f600}\u{1f600}'],
+      ["it''s \\'", "it''s ''"],
+    ] as const) {
+      assert.equal(listed(text), `SELECT '["${told}"]'::text[]`, text)
+    }
+    const codes = fc.oneof(fc.integer({ min: 0, max: 0xffff_ffff }), fc.integer({ min: 0, max: 0x11_ffff }))
+    const code = codes.map((one) => `\\U${one.toString(16).padStart(8, '0')}`)
+    const escape = fc.oneof(code, fc.stringMatching(/^\\[xuU][0-9a-f]{0,4}$/), fc.stringMatching(/^\\[0-7]{1,4}$/))
+    fc.assert(
+      fc.property(fc.array(escape, { minLength: 1, maxLength: 4 }), (escapes) => {
+        try {
+          listed(escapes.join(''))
+        } catch (error) {
+          assert.match(String((error as WireError).sqlState), /^(?:22021|22025|42601|22P02|0A000)$/, String(error))
+        }
+      }),
+    )
+    for (const [text, sqlState] of [
+      ['\\UFFFFFFFF', '42601'],
+      ['\\ud800', '42601'],
+      ['\\u12', '22025'],
+      ['\\000', '22021'],
+      ['\\xff', '22021'],
+    ] as const) {
+      assert.throws(() => listed(text), { sqlState }, text)
+    }
   })
 })

@@ -1,4 +1,5 @@
 /** Connections and their logs as JSON. Ids are opaque. */
+import { HIDDEN_SECRET } from '../../../operations/connections/connection-settings.ts'
 import type { Capture } from '../../../registry/captures.ts'
 import type { Connection } from '../../../registry/connections.ts'
 import { iso } from './times.ts'
@@ -22,7 +23,7 @@ export function captureJson({ name, generation, sourceTime, positionedAt, lostRe
 }
 
 export function connectionJson(connection: Connection) {
-  const secrets = Object.fromEntries(connection.secretFields.map((field) => [field, '********']))
+  const secrets = Object.fromEntries(connection.secretFields.map((field) => [field, HIDDEN_SECRET]))
   return {
     id: connection.id,
     tenant_id: connection.tenant,

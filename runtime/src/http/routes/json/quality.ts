@@ -1,7 +1,7 @@
 /** What checks found as JSON, without what its reader may not see. */
 import type { InputExpectation } from '../../../operations/products/input-expectations.ts'
 import type { ShownRows } from '../../../operations/products/violating-rows.ts'
-import type { CheckResult } from '../../../quality/verdict.ts'
+import type { CheckResult } from '../../../quality/check-result.ts'
 import { iso } from './times.ts'
 
 /** Results of checks as they were kept with a materialization. */

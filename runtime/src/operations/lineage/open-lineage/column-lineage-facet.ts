@@ -2,7 +2,7 @@
 import type { ColumnOrigin } from '../../deploy/column-classes.ts'
 import { valuesOf } from '../values.ts'
 import { datasetOf, type Naming } from './dataset-names.ts'
-import type { ToldRun } from './run-event.ts'
+import type { ToldRun } from './told-run.ts'
 
 /** Mentions of columns in one event; one with more is told without its columns. */
 const MAX_MENTIONS = 10_000

@@ -4,7 +4,8 @@ import type { ManifestSet } from '../../../manifest/manifest-set.ts'
 import { PRODUCTS } from '../../../registry/product-sources.ts'
 import { columnLineage } from './column-lineage-facet.ts'
 import { datasetOf, type Naming } from './dataset-names.ts'
-import { runEvent, runUuid, type ToldRun } from './run-event.ts'
+import { runEvent, runUuid } from './run-event.ts'
+import type { ToldRun } from './told-run.ts'
 
 const naming: Naming = { prefix: 'sluice', tenant: 'acme', told: new Map() }
 const server = (connectorType: string, config: Readonly<Record<string, unknown>>) => ({ connectorType, config })

@@ -1,40 +1,10 @@
 /** One OpenLineage event (specification 2-0-2) of a run that makes a product, from what is known of it. Pure. */
 import { createHash } from 'node:crypto'
 import type { ManifestSet } from '../../../manifest/manifest-set.ts'
-import type { CheckResult } from '../../../quality/verdict.ts'
-import type { NamedProductRun, ProductRun, RunEnd } from '../../../registry/openlineage-runs.ts'
-import type { Run } from '../../../registry/runs.ts'
-import type { ColumnOrigin } from '../../deploy/column-classes.ts'
+import type { ProductRun } from '../../../registry/openlineage-runs.ts'
 import { columnLineage } from './column-lineage-facet.ts'
 import { datasetOf, type Naming, ownNamespace } from './dataset-names.ts'
-
-/** What is told of one run and product at one moment. All of it may be told to readers of the product who are shown no hidden column. */
-export interface ToldRun {
-  readonly event: 'START' | RunEnd
-  readonly at: Date
-  readonly of: NamedProductRun
-  /** Null: it is not kept any more. */
-  readonly run: Pick<Run, 'trigger' | 'createdAt'> | null
-  /** Null: it failed before that was known. */
-  readonly version: string | null
-  readonly manifests: ManifestSet | null
-  readonly origins: readonly ColumnOrigin[] | null
-  /** Columns that are masked for whoever has no grant. */
-  readonly masked: ReadonlySet<string>
-  /** By alias, what was read; empty where that is not known (yet). */
-  readonly inputs: Readonly<Record<string, unknown>>
-  readonly checks: readonly CheckResult[]
-  /** Of what was published; null: nothing was. */
-  readonly made: { readonly epoch: number; readonly rows: number | null; readonly files: TableFiles | null } | null
-  /** In words, as the run tells it. */
-  readonly error: string | null
-}
-
-/** Of the lake's table at the epoch. */
-export interface TableFiles {
-  readonly bytes: number
-  readonly count: number
-}
+import type { ToldRun } from './told-run.ts'
 
 export type Facet = Readonly<Record<string, unknown>> & { readonly _producer: string; readonly _schemaURL: string }
 type Facets = Readonly<Record<string, Facet>>

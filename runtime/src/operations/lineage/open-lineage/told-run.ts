@@ -7,20 +7,50 @@ import type { ManifestSet } from '../../../manifest/manifest-set.ts'
 import { QualityBlocked } from '../../../materializer/prepare.ts'
 import { lakeTable } from '../../../materializer/variants.ts'
 import { masksFor } from '../../../policy/masking.ts'
+import type { CheckResult } from '../../../quality/check-result.ts'
 import type { RecordedError } from '../../../registry/deployments.ts'
 import {
   type Materialization,
   materializationOfRun,
   materializationsOfRun,
 } from '../../../registry/materializations.ts'
+import type { NamedProductRun } from '../../../registry/openlineage-runs.ts'
 import { originsOfVersion, type RunEnd, type UnendedRun, type WaitingRun } from '../../../registry/openlineage-runs.ts'
 import { findProduct, type Product } from '../../../registry/products.ts'
+import type { Run } from '../../../registry/runs.ts'
 import { findRun } from '../../../registry/runs.ts'
 import { findVersion } from '../../../registry/versions.ts'
 import type { ColumnOrigin } from '../../deploy/column-classes.ts'
 import { blockedText, type KeptQuality, openSightOf, type Sight, seesCheck } from '../../products/visible-quality.ts'
 import type { LineageDeps } from '../deps.ts'
-import type { TableFiles, ToldRun } from './run-event.ts'
+
+/** Of the lake's table at the epoch. */
+export interface TableFiles {
+  readonly bytes: number
+  readonly count: number
+}
+
+/** What is told of one run and product at one moment. All of it may be told to readers of the product who are shown no hidden column. */
+export interface ToldRun {
+  readonly event: 'START' | RunEnd
+  readonly at: Date
+  readonly of: NamedProductRun
+  /** Null: it is not kept any more. */
+  readonly run: Pick<Run, 'trigger' | 'createdAt'> | null
+  /** Null: it failed before that was known. */
+  readonly version: string | null
+  readonly manifests: ManifestSet | null
+  readonly origins: readonly ColumnOrigin[] | null
+  /** Columns that are masked for whoever has no grant. */
+  readonly masked: ReadonlySet<string>
+  /** By alias, what was read; empty where that is not known (yet). */
+  readonly inputs: Readonly<Record<string, unknown>>
+  readonly checks: readonly CheckResult[]
+  /** Of what was published; null: nothing was. */
+  readonly made: { readonly epoch: number; readonly rows: number | null; readonly files: TableFiles | null } | null
+  /** In words, as the run tells it. */
+  readonly error: string | null
+}
 
 export type ToldRunDeps = Pick<LineageDeps, 'pool' | 'lake' | 'rules'>
 
