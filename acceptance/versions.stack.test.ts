@@ -50,7 +50,7 @@ async function latest(client: Client, id: number): Promise<Json> {
 }
 const realtime = (client: Client, id: number) => client.get(`/api/v1/products/people/realtime?key=${id}`)
 
-/** Reads go on meanwhile: each is answered by the old shape or the new one, or told that the copy is being made. */
+/** Reads go on meanwhile: each is answered by the old shape or the new one. */
 async function whileRead<T>(work: () => Promise<T>): Promise<T> {
   const done = new AbortController()
   const refusals = new Set<string>()
@@ -63,7 +63,6 @@ async function whileRead<T>(work: () => Promise<T>): Promise<T> {
   })
   const result = await work().finally(() => done.abort())
   await Promise.all(readers)
-  for (const later of ['not_materialized', 'store_rebuilding']) refusals.delete(later)
   assert.deepEqual([...refusals], [])
   return result
 }

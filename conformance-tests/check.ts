@@ -1,6 +1,6 @@
 import type { Capabilities } from '@sluice/sdk'
 import { type ErrorKind, isSluiceError, type SluiceError } from '@sluice/sdk'
-import type { CheckContext } from './context.ts'
+import type { CheckContext, Fixture } from './context.ts'
 import type { Requirement } from './requirements.ts'
 import type { Schedule } from './simulation/schedule.ts'
 
@@ -27,6 +27,8 @@ export interface Check {
   readonly requires?: readonly Requirement[]
   /** Whether the check has anything to say about a store of this shape; in words where it has not. */
   notFor?(capabilities: Capabilities): string | null
+  /** What the fixture would have to name for the check to try anything; in words where it does not. */
+  lacks?(fixture: Fixture): string | null
   run(context: CheckContext): Promise<void>
 }
 

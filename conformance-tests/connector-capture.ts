@@ -40,8 +40,10 @@ export class Capture {
   /** Prepared, its tables read whole. */
   static async of(context: ConnectorContext, ...tables: readonly SourceTable[]): Promise<Capture> {
     const capture = Capture.begun(context, ...tables)
-    await capture.prepare()
-    await capture.readWhole()
+    await context.listener.settingUp(async () => {
+      await capture.prepare()
+      await capture.readWhole()
+    })
     return capture
   }
 

@@ -40,9 +40,12 @@ export interface SourceFixture {
   create(table: SourceTable): Promise<void>
   /** Adds rows or replaces them by key, as the source's owner does. */
   put(table: SourceTable, rows: readonly Row[]): Promise<void>
-  remove(table: SourceTable, rows: readonly Row[]): Promise<void>
-  /** Gives the table other columns, its rows kept. */
-  alter(table: SourceTable, next: SourceTable): Promise<void>
+  /** Rows are only ever added: `put` is never given a key that is there, and what would need it is said not to apply. */
+  readonly appendsOnly?: true
+  /** Absent where no row of the source ever goes: checks that need it are said not to apply. */
+  remove?(table: SourceTable, rows: readonly Row[]): Promise<void>
+  /** Gives the table other columns, its rows kept. Absent where tables keep theirs: checks that need it are said not to apply. */
+  alter?(table: SourceTable, next: SourceTable): Promise<void>
   drop(table: SourceTable): Promise<void>
   /** Puts rows in a transaction that stays open until the function that it resolves to is called. */
   hold?(table: SourceTable, rows: readonly Row[]): Promise<() => Promise<void>>
@@ -52,6 +55,8 @@ export interface SourceFixture {
   putWithout?(table: SourceTable, row: Row): Promise<string>
   /** Lets nobody in for being asked too often, until the function that it resolves to is called. */
   refuse?(): Promise<() => Promise<void>>
+  /** From now on the source answers nobody, until `release`: `reached` once a question waits there. */
+  stall?(): Promise<{ readonly reached: Promise<void>; release(): Promise<void> }>
   /** Changes with everything that anybody writes, makes or leaves at the source. */
   digest(): Promise<string>
   /** How many sessions the connector has at the source. */

@@ -8,6 +8,43 @@ export interface ConnectorHostParts {
   readonly names: readonly string[]
   /** How far the host's clock is ahead of the true time; less than 0 where it is behind. */
   readonly skewMs?: number
+  /** Where the host lets what it is asked for wait. */
+  readonly hold?: Hold
+}
+
+/**
+ * Keeps who asks for an address until it is released, or who asks has left; while it does, no timer of the host's clock goes off,
+ * so that nothing but its caller's leaving can end a call.
+ */
+export class Hold {
+  readonly #reached = Promise.withResolvers<void>()
+  readonly #released = Promise.withResolvers<void>()
+  isHeld = true
+
+  /** Resolves once somebody waits. */
+  get reached(): Promise<void> {
+    return this.#reached.promise
+  }
+
+  reach(): void {
+    this.#reached.resolve()
+  }
+
+  release(): void {
+    this.isHeld = false
+    this.#released.resolve()
+  }
+
+  async wait(signal: AbortSignal): Promise<void> {
+    if (!this.isHeld) return
+    this.reach()
+    const { promise: left, resolve: leave } = Promise.withResolvers<void>()
+    const onAbort = () => leave()
+    signal.addEventListener('abort', onAbort)
+    if (!signal.aborted) await Promise.race([this.#released.promise, left])
+    signal.removeEventListener('abort', onAbort)
+    if (signal.aborted) throw new SluiceError('TRANSIENT', 'whoever asked has left', { code: 'aborted' })
+  }
 }
 
 export class TestConnectorHost implements ConnectorHost {
@@ -20,12 +57,12 @@ export class TestConnectorHost implements ConnectorHost {
   hasResolved = false
   #crashAt: number | null = null
 
-  constructor({ logger, names, skewMs = 0 }: ConnectorHostParts) {
+  constructor({ logger, names, skewMs = 0, hold }: ConnectorHostParts) {
     this.logger = logger
     this.clock = {
       nowMs: () => Date.now() + skewMs,
       every: (everyMs, run) => {
-        const timer = setInterval(() => void run(), everyMs)
+        const timer = setInterval(() => void (hold?.isHeld || run()), everyMs)
         return () => clearInterval(timer)
       },
     }
@@ -35,8 +72,9 @@ export class TestConnectorHost implements ConnectorHost {
     }
     const allowed = new Set(['127.0.0.1', 'localhost', ...names])
     this.network = {
-      resolve: async (host) => {
+      resolve: async (host, _port, signal) => {
         this.hasResolved = true
+        await hold?.wait(signal)
         if (allowed.has(host)) return { address: '127.0.0.1', family: 4 }
         throw new SluiceError('PERMISSION', `connections to ${host} are not allowed`, {
           code: 'address_refused',

@@ -5,7 +5,9 @@ import { CheckFailure, expect, LEVELS, type Level, remedyOfCall } from './check.
 import { changingChecks } from './connector-checks/changing.ts'
 import type { ConnectorCheck, Mode } from './connector-checks/check.ts'
 import { discoveryChecks } from './connector-checks/discovery.ts'
+import { estimateChecks } from './connector-checks/estimates.ts'
 import { exactnessChecks } from './connector-checks/exactness.ts'
+import { leavingChecks } from './connector-checks/leaving.ts'
 import { logMarkChecks } from './connector-checks/log-marks.ts'
 import { logNearChecks } from './connector-checks/log-near.ts'
 import { logPlaceChecks } from './connector-checks/log-places.ts'
@@ -15,10 +17,12 @@ import { logWaitChecks } from './connector-checks/log-waiting.ts'
 import { logWriterChecks } from './connector-checks/log-writers.ts'
 import { readingChecks } from './connector-checks/reading.ts'
 import { resumingChecks } from './connector-checks/resuming.ts'
+import { secretChecks } from './connector-checks/secrets.ts'
 import { settingsChecks } from './connector-checks/settings.ts'
 import { valueChecks } from './connector-checks/values.ts'
 import { ConnectorContext } from './connector-context.ts'
 import type { SourceFixture } from './connector-fixture.ts'
+import { NothingToTry } from './overheard.ts'
 import { replayCommand } from './replay.ts'
 import { tellable } from './run-record.ts'
 import { type CheckResult, isStanding, type TestRunner, type Waiver } from './suite.ts'
@@ -26,6 +30,7 @@ import { type CheckResult, isStanding, type TestRunner, type Waiver } from './su
 /** Every check of connectors, in the order of its number. */
 export const CONNECTOR_CHECKS: readonly ConnectorCheck[] = [
   ...settingsChecks,
+  ...secretChecks,
   ...discoveryChecks,
   ...readingChecks,
   ...resumingChecks,
@@ -39,6 +44,8 @@ export const CONNECTOR_CHECKS: readonly ConnectorCheck[] = [
   ...logMarkChecks,
   ...logNearChecks,
   ...logWaitChecks,
+  ...estimateChecks,
+  ...leavingChecks,
 ].sort((left, right) => Number(left.id.slice(1)) - Number(right.id.slice(1)))
 
 export interface ConnectorSuiteOptions {
@@ -102,15 +109,20 @@ class ConnectorSession {
     const { modes } = plugin.capabilities
     const absent = check.requires !== undefined && !modes.includes(check.requires) ? check.requires : null
     let failure: unknown
+    const nothing: NothingToTry[] = []
     const noted = (error: unknown) => {
-      failure ??= isSluiceError(error)
-        ? refusedCall(error, check.name)
-        : (error ?? new Error('the check threw nothing'))
+      if (error instanceof NothingToTry) nothing.push(error)
+      else
+        failure ??= isSluiceError(error)
+          ? refusedCall(error, check.name)
+          : (error ?? new Error('the check threw nothing'))
     }
     if (absent) await expectModeRefused(context, absent).catch(noted)
-    if (absent === null) await check.run(context).catch(noted)
+    if (absent === null) await ranBy(check, context).catch(noted)
     await context.dispose().catch(noted)
+    await heard(context).catch(noted)
     if (failure !== undefined) throw failure
+    if (nothing[0]) return { status: 'not_applicable', reason: nothing[0].message }
     return absent ? { status: 'inverted', reason: `not declared: mode ${absent}` } : { status: 'passed' }
   }
 
@@ -119,6 +131,16 @@ class ConnectorSession {
     this.#fixture = null
     if (fixture) await (await fixture).stop()
   }
+}
+
+async function ranBy(check: ConnectorCheck, context: ConnectorContext): Promise<void> {
+  await check.run(context)
+  context.listener.expectAsked()
+}
+
+async function heard({ listener, logger }: ConnectorContext): Promise<void> {
+  listener.hear('the log', logger.text())
+  listener.expectNothingTold()
 }
 
 async function expectModeRefused(context: ConnectorContext, mode: Mode): Promise<void> {

@@ -93,6 +93,7 @@ export class CheckContext {
   #main: OpenedStore
   #second: OpenedStore | null = null
   #names = 0
+  #calls = 0
 
   private constructor(parts: ContextParts, stateDirectory: string) {
     this.plugin = parts.plugin
@@ -124,6 +125,11 @@ export class CheckContext {
 
   get store(): ServingStore {
     return this.#main.store
+  }
+
+  /** How many hooks were called so far. */
+  get calls(): number {
+    return this.#calls
   }
 
   get host(): TestHost {
@@ -158,7 +164,10 @@ export class CheckContext {
       ...(engine ? { lakeEngine: engine } : {}),
     })
     const settings = 'settings' in other ? other.settings : this.#parts.fixture.settings
-    const opened = { store: guarded(await this.plugin.open(settings, host), 'store'), host }
+    const opened = {
+      store: guarded(await this.plugin.open(settings, host), 'store', () => void (this.#calls += 1)),
+      host,
+    }
     this.#opened.push(opened)
     return opened
   }

@@ -14,21 +14,24 @@ const AT_ONCE = ['store.health']
 
 type Call = (...args: readonly unknown[]) => unknown
 
-export function guarded<T extends object>(hooks: T, owner: Owner): T {
-  return guardedAs(hooks, owner) as T
+/** `onCall` hears of each hook that is called. */
+export function guarded<T extends object>(hooks: T, owner: Owner, onCall: () => void = () => undefined): T {
+  return guardedAs(hooks, owner, onCall) as T
 }
 
-function guardedAs(hooks: object, path: string): object {
+function guardedAs(hooks: object, path: string, onCall: () => void): object {
   // A frozen object does not let a proxy of its own answer otherwise.
   return new Proxy(Object.create(Object.getPrototypeOf(hooks) as object | null) as object, {
     has: (_, name) => name in hooks,
     get(_, name) {
       const value: unknown = Reflect.get(hooks, name, hooks)
       if (typeof name !== 'string') return value
-      if (typeof value === 'object' && value !== null) return guardedAs(value, `${path}.${name}`)
+      if (typeof value === 'object' && value !== null) return guardedAs(value, `${path}.${name}`, onCall)
       if (typeof value !== 'function') return value
-      return (...args: readonly unknown[]) =>
-        answered(`${path}.${name}`, name, () => (value as Call).apply(hooks, [...args]))
+      return (...args: readonly unknown[]) => {
+        onCall()
+        return answered(`${path}.${name}`, name, () => (value as Call).apply(hooks, [...args]))
+      }
     },
   })
 }

@@ -26,10 +26,10 @@ test('M2 every-mutant-killed-by-its-check', async (t) => {
 })
 
 test('every failure of a defective connector says what was expected, what came, and how to run it again', async () => {
-  for (const { plugin, caughtBy, name } of CONNECTOR_SABOTEURS) {
-    for (const result of await runConnectorSuite({ plugin, start: startSource, only: caughtBy })) {
-      const text = told(result)
-      assert.doesNotMatch(text, /-?Infinity|undefined rows|while {2}/, name)
-    }
-  }
+  // Side by side: some of them only wait, for calls that never end.
+  const texts = CONNECTOR_SABOTEURS.map(async ({ plugin, caughtBy, name }) => {
+    for (const result of await runConnectorSuite({ plugin, start: startSource, only: caughtBy }))
+      assert.doesNotMatch(told(result), /-?Infinity|undefined rows|while {2}/, name)
+  })
+  await Promise.all(texts)
 })

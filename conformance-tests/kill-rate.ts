@@ -71,8 +71,8 @@ export async function measureKillRate(onSaboteur: (line: string) => void = () =>
   return { caught, of: SABOTEURS.length + CONNECTOR_SABOTEURS.length, missed, byCapability }
 }
 
-/** In the words of the capability table. */
-function capabilitiesOf(id: number | string): readonly string[] {
+/** What a check needs declared, in the words of the capability table. */
+export function capabilitiesOf(id: number | string): readonly string[] {
   const mode = CONNECTOR_CHECKS.find((check) => check.id === id)?.requires
   if (typeof id === 'string') return [mode === undefined ? EVERY_CONNECTOR : `mode ${mode}`]
   const names = (CHECKS.find((check) => check.id === id)?.requires ?? []).map(({ name }) => name)

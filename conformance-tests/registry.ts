@@ -1,4 +1,5 @@
 import type { Check } from './check.ts'
+import { awaitedChecks } from './checks/awaited.ts'
 import { besideChecks } from './checks/beside.ts'
 import { capabilityChecks } from './checks/capabilities.ts'
 import { commitChecks } from './checks/commits.ts'
@@ -8,8 +9,10 @@ import { declaredChecks } from './checks/declared.ts'
 import { declaredBesideChecks } from './checks/declared-beside.ts'
 import { digestChecks } from './checks/digest.ts'
 import { endsOfTypesChecks } from './checks/ends-of-types.ts'
+import { everyPageChecks } from './checks/every-page.ts'
 import { everyPlanChecks } from './checks/every-plan.ts'
 import { fenceChecks } from './checks/fence.ts'
+import { growthChecks } from './checks/growth.ts'
 import { historyChecks } from './checks/history.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
 import { isolationChecks } from './checks/isolation.ts'
@@ -18,9 +21,11 @@ import { madeAnewChecks } from './checks/made-anew.ts'
 import { manifestChecks } from './checks/manifest.ts'
 import { maskingChecks } from './checks/masking.ts'
 import { nearNameChecks } from './checks/near-names.ts'
+import { notThereChecks } from './checks/not-there.ts'
 import { openingChecks } from './checks/opening.ts'
 import { pageChecks } from './checks/pages.ts'
 import { policyChecks } from './checks/policy.ts'
+import { provisionedAgainChecks } from './checks/provisioned-again.ts'
 import { provisioningChecks } from './checks/provisioning.ts'
 import { readEdgeChecks } from './checks/read-edges.ts'
 import { readingChecks } from './checks/reading.ts'
@@ -70,4 +75,9 @@ export const CHECKS: readonly Check[] = [
   ...digestChecks,
   ...madeAnewChecks,
   ...readEdgeChecks,
+  ...awaitedChecks,
+  ...notThereChecks,
+  ...provisionedAgainChecks,
+  ...growthChecks,
+  ...everyPageChecks,
 ].sort((left, right) => left.id - right.id)

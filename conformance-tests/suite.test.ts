@@ -22,7 +22,7 @@ test('numbers and names of checks are unique', () => {
   const names = all.flatMap((check) => [check.name, ...('aliases' in check ? (check.aliases ?? []) : [])])
   assert.equal(new Set(all.map(({ id }) => id)).size, all.length)
   assert.equal(new Set(names).size, names.length)
-  assert.deepEqual([CHECKS.length >= 124, CONNECTOR_CHECKS.length, HONESTY_CHECKS.length], [true, 78, 8])
+  assert.deepEqual([CHECKS.length >= 124, CONNECTOR_CHECKS.length, HONESTY_CHECKS.length], [true, 81, 8])
 })
 
 test('a store without optional capabilities runs their checks inverted', async () => {
@@ -39,6 +39,24 @@ test('a store without optional capabilities runs their checks inverted', async (
   assert.equal(named(results, 'inverted').length, 4)
   const [ttl] = await run({ plugin, only: ['112'] })
   assert.equal(ttl?.status, 'failed', 'values that expire although no ttl is declared')
+})
+
+test('a check that asks the store nothing does not pass', async () => {
+  const idle = { id: 0, name: 'asks-nothing', level: 'core', run: async () => undefined } as const
+  const [result] = await run({ checks: [idle] })
+  assert.equal(result?.status, 'failed')
+  assert.match(String(result?.error), /has asked the store nothing/)
+})
+
+test('a check whose fixture lacks what it would try says so, and does not pass', async () => {
+  const bare = async () => {
+    const { bypassing: _, ...fixture } = await start()
+    return fixture
+  }
+  const [there] = await run({ only: ['181'] })
+  const [lacking] = await run({ only: ['181'], start: bare })
+  assert.deepEqual([there?.status, lacking?.status], ['passed', 'not_applicable'])
+  assert.match(lacking?.reason ?? '', /no login/)
 })
 
 test('a store that holds only some names has to refuse the others', async () => {

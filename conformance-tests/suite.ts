@@ -1,7 +1,7 @@
 /** Runs checks against a plugin: as a list of results, or as tests of the runner that is passed in. */
 import nodeTest from 'node:test'
 import { isSluiceError, type PluginManifest, type ServingPlugin, type SluiceError } from '@sluice/sdk'
-import { type Check, CheckFailure, LEVELS, type Level, remedyOfCall } from './check.ts'
+import { type Check, CheckFailure, expect, LEVELS, type Level, remedyOfCall, vacuous } from './check.ts'
 import { SCHEDULES } from './checks/schedules.ts'
 import { CheckContext, type Fixture } from './context.ts'
 import { refusesUndeclared } from './inverted.ts'
@@ -90,11 +90,14 @@ export class Session {
     if (reason) return { status: 'not_applicable', reason }
     this.#fixture ??= this.#options.start()
     const fixture = await this.#fixture
+    const lacking = check.lacks?.(fixture)
+    if (lacking) return { status: 'not_applicable', reason: lacking }
     const absent = (check.requires ?? []).filter((requirement) => !requirement.declared(plugin.capabilities))
     if (absent.length === 0) {
       const measured: Record<string, number> = {}
       await this.#inContext(fixture, check.name, async (context) => {
         await check.run(context)
+        expect(context.calls > 0, () => vacuous('the check has asked the store nothing', 'Correct the check.'))
         Object.assign(measured, context.measured)
       })
       return Object.keys(measured).length > 0 ? { status: 'passed', measured } : { status: 'passed' }

@@ -14,14 +14,19 @@ import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { openPool } from '../runtime/src/database/pools.ts'
 import { httpMetrics } from '../runtime/src/http/metrics.ts'
+import { captureMetrics, followMetrics } from '../runtime/src/metrics/captures.ts'
+import { spoolMetrics } from '../runtime/src/metrics/change-spools.ts'
 import { changeMetrics } from '../runtime/src/metrics/changes.ts'
+import { comparisonMetrics } from '../runtime/src/metrics/comparisons.ts'
 import { diskMetrics } from '../runtime/src/metrics/disk.ts'
 import { cpuMetrics, slotMetrics } from '../runtime/src/metrics/engine.ts'
 import { jobMetrics } from '../runtime/src/metrics/jobs.ts'
 import { logMetrics } from '../runtime/src/metrics/log.ts'
 import { openLineageMetrics } from '../runtime/src/metrics/openlineage.ts'
 import { platformMetrics } from '../runtime/src/metrics/platform.ts'
+import { pushMetrics } from '../runtime/src/metrics/pushes.ts'
 import { serviceMetrics } from '../runtime/src/metrics/services.ts'
+import { wireMetrics } from '../runtime/src/metrics/wire.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
 import { SCHEDULE_JOB } from '../runtime/src/registry/schedule-job.ts'
 
@@ -193,6 +198,12 @@ test('rules and dashboards speak of metrics that there are', async () => {
   diskMetrics(registry, '/')
   logMetrics(registry, {})
   changeMetrics(registry, pool)
+  captureMetrics(registry, pool)
+  followMetrics(registry, pool)
+  pushMetrics(registry, pool)
+  spoolMetrics(registry, { load: () => ({ followers: 0, bytes: 0, computed: 0 }) })
+  comparisonMetrics(registry)
+  wireMetrics(registry)
   openLineageMetrics(registry, pool)
   cpuMetrics(registry)
   serviceMetrics(registry, { states: () => [] })
@@ -203,6 +214,11 @@ test('rules and dashboards speak of metrics that there are', async () => {
   for (const name of ['realtime_rows_without_key', 'source_rows_read']) {
     assert.match(sourceOf(name), new RegExp(`metrics.count\\('${name}'`), `a plugin counts ${name}`)
     plugins.count(name)
+  }
+  const here = read('deploy/compose.test.ts')
+  for (const file of readdirSync(join(import.meta.dirname, '../runtime/src/metrics'))) {
+    for (const [, name] of read(`runtime/src/metrics/${file}`).matchAll(/^export function (\w+Metrics)\b/gm))
+      assert.ok(here.includes(`  ${name}(`), `${name} is held against the rules, too`)
   }
   const known = new Set([...(await registry.metrics()).matchAll(/^([a-z0-9_]+)[{ ]/gm)].map(([, name]) => name))
   const rules = read('deploy/prometheus/rules.yml')

@@ -2,6 +2,7 @@ import { answers } from './answers/proof.ts'
 import { conformance } from './conformance.ts'
 import { crash } from './crash.ts'
 import { mutations } from './mutations/proof.ts'
+import { referenceMutations } from './mutations/reference.ts'
 import { nonInterference } from './non-interference.ts'
 import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
@@ -14,6 +15,7 @@ export const PROOFS: readonly Proof[] = [
   conformance,
   selection,
   mutations,
+  referenceMutations,
   tenants,
   nonInterference,
   answers,

@@ -138,7 +138,10 @@ export interface RefusalsRequest {
   readonly signal: AbortSignal
 }
 
-/** Every call names the capture: at most 40 of a-z, 0-9 and _, of one connection of one installation. */
+/**
+ * Every call names the capture: at most 40 of a-z, 0-9 and _, of one connection of one installation. Each ends with its signal,
+ * TRANSIENT.
+ */
 export interface ChangeSource {
   /** What `prepare` would refuse of these, without a change of the source; a plan asks it. Absent: nobody can say. */
   refusals?(request: RefusalsRequest): Promise<readonly RefusedStream[]>

@@ -32,7 +32,7 @@ export interface DiscoveredTable {
   readonly schema: string
   readonly name: string
   readonly kind: 'table' | 'view' | 'materialized_view' | 'foreign_table' | 'partitioned_table'
-  /** The source's own estimate; null where it has none. */
+  /** The source's own estimate, a whole number from 0 on, which may be old; null where it has none. */
   readonly estimatedRows: number | null
   readonly primaryKey: readonly string[]
   readonly columns: readonly DiscoveredColumn[]
@@ -79,6 +79,8 @@ export interface ReadRequest {
  * carried, and one `state` last, with counts that match what was sent since the former. A read that finds nothing new
  * still ends with a state, equal to the one it was given.
  *
+ * `estimate` says how many rows are to be expected, a whole number from 0 on, or null; it binds nobody.
+ *
  * `marks` with the schema, in a read that was asked for it by `marked`: every row has one cell more at its end, a JSON array of
  * the names of its columns that are null in place of what cannot be carried, or null.
  *
@@ -120,6 +122,10 @@ export type ReadEvent =
     }
   | { readonly kind: 'state'; readonly state: ConnectorState; readonly rows: number }
 
+/**
+ * Every call ends with its signal, TRANSIENT, whatever it waits for; a `check` may say it by a step that fails. Nothing that is given
+ * back or thrown holds a secret of the settings, causes of errors included.
+ */
 export interface Connector {
   /** Never writes; each failing step names its remedy. Does not throw for what a step can say. */
   check(signal: AbortSignal): Promise<CheckReport>

@@ -40,7 +40,7 @@ export interface OperationPlan {
   /** A former answer's `next`: the page begins after that row. */
   readonly after?: readonly Value[]
   readonly policy: ReadPolicy
-  /** How long it may take; the store ends it then with TRANSIENT `deadline_exceeded`. */
+  /** How long it may take; the store ends it then with TRANSIENT `deadline_exceeded`. At 0 its time is over. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }

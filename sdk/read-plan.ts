@@ -57,9 +57,12 @@ export interface ReadPlan {
   readonly key?: string
   readonly history?: HistorySelection
   readonly policy: ReadPolicy
-  /** How long the read may take; the store ends it then with TRANSIENT `deadline_exceeded`. */
+  /** How long the read may take; the store ends it then with TRANSIENT `deadline_exceeded`. At 0 its time is over. */
   readonly timeoutMs: number
-  /** May be made when it is first asked for: a store that needs no more than `isCalledOff` leaves it alone. */
+  /**
+   * Aborted, the read ends with TRANSIENT `aborted`, between two batches too. May be made when it is first asked for: a
+   * store that needs no more than `isCalledOff` leaves it alone.
+   */
   readonly signal: AbortSignal
   /** Whether nobody waits for the read any more, without a signal being made for it. Absent: the signal says it. */
   readonly isCalledOff?: () => boolean

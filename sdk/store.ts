@@ -95,7 +95,8 @@ export interface ServingStore<Config = unknown> {
 
   /**
    * The rows of the plan, at one epoch, as one or more batches; an empty answer is one empty batch, so that its
-   * epoch is known. Without a policy there are no rows. Throws TRANSIENT `not_materialized` before the first write.
+   * epoch is known. Without a policy there are no rows. Throws TRANSIENT `not_materialized` before the first write, and
+   * where nothing was provisioned or all was dropped: by that code, and by none other, a copy that was emptied is found.
    */
   read(target: Target<Config>, plan: ReadPlan): AsyncIterable<ReadBatch>
 

@@ -101,7 +101,7 @@ export const declaredChecks: readonly Check[] = [
       let turned = 0
       await eachTrial(context, dataset, async (trial) => {
         const rows = await whole(context.store, dataset, trial)
-        for (const limit of [1, 3, rows.length]) {
+        for (const limit of new Set([1, 2, 3, rows.length - 1, rows.length, rows.length + 1])) {
           if (limit < 1) continue
           const given: Row[] = []
           let after: readonly Value[] | undefined

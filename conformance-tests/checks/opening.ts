@@ -94,7 +94,15 @@ export const openingChecks: readonly Check[] = [
       expect(good.ok && isTold && good.checks.every(({ ok }) => ok), () =>
         wrongProbe('a store that is in order is not ok, or says nothing'),
       )
-      if (!('bypassing' in context.fixture)) return
+    },
+  },
+  {
+    id: 181,
+    name: 'probe-finds-a-login-that-walls-do-not-bind',
+    level: 'core',
+    lacks: (fixture) => ('bypassing' in fixture ? null : 'the fixture names no login that could pass by the walls'),
+    async run(context) {
+      await context.filled(4)
       const outcome = await context.openAnother({ settings: context.fixture.bypassing }).then(
         ({ store }) => store.probe(callDeadline()),
         (error: unknown) => (isSluiceError(error) ? null : Promise.reject(error)),

@@ -35,7 +35,7 @@ export const discoveryChecks: readonly ConnectorCheck[] = [
     async run(context) {
       const { table } = await context.filled()
       const hidden = await context.table({ hidden: true })
-      await context.fixture.put(hidden, rowsOf(SIMPLE, 1, 3, context.random))
+      await context.put(hidden, rowsOf(SIMPLE, 1, 3, context.random))
       const names = (await discovered(context, 500)).map(({ name }) => name)
       expect(names.includes(table.name) && !names.includes(hidden.name), () =>
         wrongList('a table that the login may not read is listed, or one that it may is not', names),

@@ -47,7 +47,7 @@ export const exactnessChecks: readonly ConnectorCheck[] = [
     async run(context) {
       const table = await context.table({ columns: longColumns(context) })
       const rows = longRows(context, table)
-      for (const row of rows) await context.fixture.put(table, [row])
+      for (const row of rows) await context.put(table, [row])
       for (const mode of modesOf(context)) {
         const { connector } = await context.open()
         const given = await context.read(connector, table, { mode })

@@ -5,6 +5,7 @@ import { expect, vacuous } from '../check.ts'
 import { keyText } from '../compare.ts'
 import { Capture, logOf, markedIn } from '../connector-capture.ts'
 import type { SourceTable } from '../connector-fixture.ts'
+import { NothingToTry } from '../overheard.ts'
 import { rowsOf, WIDER } from '../shapes.ts'
 import type { SourceOwner } from '../source-owner.ts'
 import type { ConnectorCheck } from './check.ts'
@@ -22,7 +23,8 @@ export const logMarkChecks: readonly ConnectorCheck[] = [
       const { capture, owner, table } = await Capture.filled(context, 8)
       const probe = await logOf(context).begin()
       await probe.rollback()
-      if (probe.spoil === undefined) return
+      if (probe.spoil === undefined)
+        throw new NothingToTry('no column of the source can hold what nothing can carry (spoil)')
       const plain = capture.position
       capture.marks = true
       const spoilt = new Set<string>()
@@ -32,7 +34,7 @@ export const logMarkChecks: readonly ConnectorCheck[] = [
       if (isHeeded) await expectMarks(capture, table)
       // The same in another shape, with what was lacking still lacking.
       const wider = { ...table, columns: WIDER.columns }
-      await context.fixture.alter(table, wider)
+      await context.alter(table, wider)
       widen(owner, table, wider)
       capture.tables = [wider]
       await act(capture, wider, spoilt)

@@ -36,7 +36,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
       const { capture, owner, table } = await Capture.filled(context, 4)
       const wider = { ...table, columns: [...table.columns, { name: 'more', type: 'string' as const, nullable: true }] }
       await owner.write({ kind: 'insert', table, rows: rowsOf(SIMPLE, 50, 2, context.random) })
-      await context.fixture.alter(table, wider)
+      await context.alter(table, wider)
       capture.tables = [wider]
       owner.knows(
         wider,
@@ -46,7 +46,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
       await capture.follow()
       capture.expectTrue('a column that was added is told with the rows that have it')
       const narrow = { ...wider, columns: wider.columns.filter(({ name }) => name !== 'rank') }
-      await context.fixture.alter(wider, narrow)
+      await context.alter(wider, narrow)
       capture.tables = [narrow]
       owner.knows(
         narrow,
@@ -60,7 +60,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
         ...narrow,
         columns: narrow.columns.map((one) => (isText(one) ? { ...one, type: 'string' as const } : one)),
       }
-      await context.fixture.alter(narrow, retyped)
+      await context.alter(narrow, retyped)
       capture.tables = [retyped]
       const at = narrow.columns.findIndex(isText)
       owner.knows(
@@ -93,7 +93,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
       await context.fixture.drop(table)
       await context.fixture.create(table)
       owner.knows(table, rowsOf(SIMPLE, 50, 3, context.random))
-      await context.fixture.put(table, owner.rows(table))
+      await context.put(table, owner.rows(table))
       await capture.follow()
       capture.expectTrue('a table made anew under its name is read whole, and its former rows are gone')
       const column = { name: 'filled', type: 'string' as const, nullable: true }
@@ -158,7 +158,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
       for (const one of createUntold ? [table, untold] : [table]) {
         await expectWritable(async () => capture.owner.write({ kind: 'insert', table: one, rows: more }))
         const [first = []] = more
-        await expectWritable(async () => fixture.remove(one, [first]))
+        await expectWritable(async () => capture.owner.write({ kind: 'remove', table: one, row: first }))
       }
       capture.owner.knows(table, [...rows, ...more.slice(1)])
       await capture.follow()

@@ -4,6 +4,7 @@ import { isRow } from '../change-reading.ts'
 import { CheckFailure, expect, expectRefusal, vacuous } from '../check.ts'
 import { Capture, sourceOf } from '../connector-capture.ts'
 import type { ConnectorContext } from '../connector-context.ts'
+import { NothingToTry } from '../overheard.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 import type { ConnectorCheck } from './check.ts'
 
@@ -14,7 +15,7 @@ const LONG_MS = 5_000
 /** Longer than any call: only news, or its caller, ends such a wait. */
 const ENDLESS_MS = 3_600_000
 /** How long a caller who has left waits for the wait to end. No machine is so slow, and no wait so long by accident. */
-const LEFT_MS = 20_000
+export const LEFT_MS = 20_000
 const MOST_WAITS = 40
 /** Rows that the log tells of what is written in the course of C74, at least. */
 const WRITTEN = 7
@@ -30,7 +31,7 @@ export const logWaitChecks: readonly ConnectorCheck[] = [
       const capture = await Capture.of(context, table)
       const { owner } = capture
       owner.knows(table, rows)
-      if (!(await canWait(capture))) return
+      await expectWaits(capture)
       const begin = capture.position
       expectQuiet(await wait(capture, SHORT_MS), capture, 'nothing was written')
       const other = await context.table()
@@ -67,7 +68,7 @@ export const logWaitChecks: readonly ConnectorCheck[] = [
     requires: 'cdc',
     async run(context) {
       const { capture } = await Capture.filled(context, 2)
-      if (!(await canWait(capture))) return
+      await expectWaits(capture)
       const { lineage, order } = capture.position
       const refusal = {
         kind: 'CONFLICT',
@@ -98,7 +99,10 @@ function wait(capture: Capture, waitMs: number, { after, signal }: Parts = {}): 
 }
 
 /** Without it the log is read from time to time, which needs no proof of its own. */
-const canWait = (capture: Capture) => capture.with(async (source) => source.awaitChanges !== undefined)
+async function expectWaits(capture: Capture): Promise<void> {
+  const waits = await capture.with(async (source) => source.awaitChanges !== undefined)
+  if (!waits) throw new NothingToTry('the connector does not wait at its log (awaitChanges)')
+}
 
 /** However a row changes, before the wait or while it lasts. */
 async function expectEachFound(capture: Capture): Promise<void> {

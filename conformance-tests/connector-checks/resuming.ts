@@ -38,13 +38,11 @@ export const resumingChecks: readonly ConnectorCheck[] = [
     async run(context) {
       const { table, rows } = await context.filled(33)
       for (const batch of [rowsOf(SIMPLE, 34, 9, context.random), rowsOf(SIMPLE, 43, 9, context.random)])
-        await context.fixture.put(table, batch)
+        await context.put(table, batch)
       const first = await context.resume(table, null)
       const later = rowsOf(SIMPLE, 60, 7, context.random)
-      await context.fixture.put(table, [
-        ...later,
-        ...rows.slice(0, 3).map((row) => changed(SIMPLE, row, { name: 'newer' })),
-      ])
+      const touched = rows.slice(0, context.fixture.appendsOnly ? 0 : 3)
+      await context.put(table, [...later, ...touched.map((row) => changed(SIMPLE, row, { name: 'newer' }))])
       const whole = (await context.read((await context.open()).connector, table)).rows
       for (const { state, rowsBefore } of first.states) {
         const rest = await context.resume(table, state)
@@ -64,7 +62,7 @@ export const resumingChecks: readonly ConnectorCheck[] = [
       const again = await context.resume(table, state)
       expect(again.rows.length <= allowed, () => repeated(again.rows.length, allowed))
       const later = rowsOf(SIMPLE, 200, 4, context.random)
-      await context.fixture.put(table, later)
+      await context.put(table, later)
       const next = await context.resume(table, again.state)
       expect(next.rows.length <= later.length + allowed, () => repeated(next.rows.length - later.length, allowed))
       expectMerged(table, later, [next.rows.filter(([id]) => Number(id) >= 200)], 'what is new has come')
@@ -98,12 +96,12 @@ export const resumingChecks: readonly ConnectorCheck[] = [
         lost('the state of an empty table is empty'),
       )
       const rows = rowsOf(SIMPLE, 1, 5, context.random)
-      await context.fixture.put(table, rows)
+      await context.put(table, rows)
       const next = await context.resume(table, empty.state)
       expectMerged(table, rows, [next.rows], 'rows that come into an empty table are found from its state')
       const nothing = await context.resume(table, next.state)
       const more = rowsOf(SIMPLE, 20, 2, context.random)
-      await context.fixture.put(table, more)
+      await context.put(table, more)
       const last = await context.resume(table, nothing.state)
       expectMerged(
         table,
@@ -143,7 +141,7 @@ export const resumingChecks: readonly ConnectorCheck[] = [
       expect(isDeepStrictEqual(copy, state) && Number.isInteger(state.version), () =>
         lost('a state is another once it has been kept as JSON'),
       )
-      await context.fixture.put(table, rowsOf(SIMPLE, 50, 3, context.random))
+      await context.put(table, rowsOf(SIMPLE, 50, 3, context.random))
       const whole = (await context.read((await context.open()).connector, table)).rows
       expectMerged(table, whole, [rows, (await context.resume(table, copy)).rows], 'from the state as it was kept')
       await expectForeignRefused(context, table, state)
@@ -158,7 +156,7 @@ export const resumingChecks: readonly ConnectorCheck[] = [
       const { table, rows } = await context.filled(20)
       const { state } = await context.resume(table, null)
       const later = rowsOf(SIMPLE, 100, 25, context.random)
-      await context.fixture.put(table, later)
+      await context.put(table, later)
       for (let point = 0; point < 3; point += 1) {
         const { connector, host } = await context.open()
         host.crashAt(point)
@@ -192,7 +190,7 @@ export const resumingChecks: readonly ConnectorCheck[] = [
       const at = String(rows.at(-1)?.[1])
       const first = await context.resume(table, null)
       const ties = rowsOf(SIMPLE, 80, 3, context.random).map((row) => changed(SIMPLE, row, { at }))
-      await context.fixture.put(table, ties)
+      await context.put(table, ties)
       const next = await context.resume(table, first.state)
       expectMerged(
         table,
@@ -215,7 +213,7 @@ export const resumingChecks: readonly ConnectorCheck[] = [
       const before = new Date(lastMs - 2000).toISOString().replace('Z', '000Z')
       const [timeless = [], backwards = []] = rowsOf(SIMPLE, 80, 2, context.random)
       const late = [changed(SIMPLE, timeless, { at: null }), changed(SIMPLE, backwards, { at: before })]
-      await context.fixture.put(table, late)
+      await context.put(table, late)
       const next = await context.resume(table, first.state)
       expectMerged(
         table,
@@ -233,17 +231,20 @@ export const resumingChecks: readonly ConnectorCheck[] = [
     async run(context) {
       const { table, rows } = await context.filled(6)
       const held = rowsOf(SIMPLE, 300, 2, context.random)
+      const { appendsOnly = false } = context.fixture
       for (const skewMs of [0, -DAY_MS, DAY_MS]) {
         const { connector } = await context.open(undefined, { skewMs })
         const { state } = await context.read(connector, table, { mode: 'incremental' })
-        const late = held.map((row) => changed(SIMPLE, row, { name: `skew ${skewMs}` }))
+        const late = appendsOnly
+          ? rowsOf(SIMPLE, 500 + (10 * skewMs) / DAY_MS, 2, context.random)
+          : held.map((row) => changed(SIMPLE, row, { name: `skew ${skewMs}` }))
         const release = await context.fixture.hold?.(table, late)
         const during = await context.read(connector, table, { mode: 'incremental', state })
         const more = rowsOf(SIMPLE, 400 + skewMs / DAY_MS, 1, context.random)
-        await context.fixture.put(table, more)
+        await context.put(table, more)
         const between = await context.read(connector, table, { mode: 'incremental', state: during.state })
         if (release) await release()
-        else await context.fixture.put(table, late)
+        else await context.put(table, late)
         const next = await context.read(connector, table, { mode: 'incremental', state: between.state })
         const came = [...during.rows, ...between.rows, ...next.rows]
         expectMerged(

@@ -1,10 +1,11 @@
-/** Settings, `check`, and what must never be told. */
+/** Settings, and what `check` says of a source. */
 import { CHECK_STEPS, isSluiceError } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { expect } from '../check.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
 import type { CheckStepName } from '../connector-fixture.ts'
 import { brokenSettings, problemsOf, schemaProblems } from '../json-schema.ts'
+import { secretNames } from '../overheard.ts'
 import { parseVersion } from '../sdk-range.ts'
 import type { ConnectorCheck } from './check.ts'
 
@@ -17,6 +18,8 @@ export const settingsChecks: readonly ConnectorCheck[] = [
       await context.filled()
       const { plugin, fixture } = context
       const { settingsSchema: schema } = plugin
+      // What it declares is its answer here.
+      context.listener.ask()
       const secrets = Object.entries(schema.properties ?? {}).filter(([name]) =>
         /password|secret|token|private_key/i.test(name),
       )
@@ -134,50 +137,6 @@ export const settingsChecks: readonly ConnectorCheck[] = [
       }))
     },
   },
-  {
-    id: 'C5',
-    name: 'secret-redaction',
-    level: 'core',
-    notFor: ({ settingsSchema }) =>
-      secretNames(settingsSchema).length > 0 ? null : 'its settings have nothing that is secret',
-    async run(context) {
-      const { table } = await context.filled()
-      const { fixture, plugin } = context
-      const told: string[] = []
-      const tell = async (run: () => Promise<unknown>) => {
-        told.push(await run().then((value) => JSON.stringify(value, bigintText) ?? '', errorText))
-      }
-      for (const settings of [fixture.settings, ...Object.values(fixture.broken)]) {
-        const { connector } = await context.open(settings)
-        await tell(() => connector.check(callDeadline()))
-        await tell(() => connector.discover({ after: null, limit: 3 }, callDeadline()))
-        await tell(() => context.read(connector, { ...table, name: 'no_such_table' }))
-        for (const mode of plugin.capabilities.modes.filter((one) => one !== 'cdc'))
-          await tell(async () => (await context.read(connector, table, { mode })).states)
-        await connector.close()
-      }
-      const text = [...told, context.logger.text()].join('\n')
-      const secrets = [fixture.settings, ...Object.values(fixture.broken)].flatMap((settings) =>
-        secretsOf(plugin.settingsSchema, settings),
-      )
-      expect(secrets.length > 0 && told.some((one) => one.includes('"')), () => ({
-        what: 'the settings of the fixture hold no secret of more than five letters',
-        expected: `a value for ${secretNames(plugin.settingsSchema).join(', ')}, which the schema calls secret`,
-        where: 'settings of the fixture in conformance.ts',
-        why: 'whether a secret is told can be seen only where there is one',
-        remedy: 'Start the source with a password of its own.',
-      }))
-      for (const secret of new Set(secrets)) {
-        expect(!spellingsOf(secret).some((one) => text.includes(one)), () => ({
-          what: 'a secret of the settings stands in a report, an error or the log',
-          expected: 'reports, errors, states and lines of the log without it',
-          where: 'check, discover, read with settings that work and settings that fail',
-          why: 'reports are shown to whoever has the connection, logs to more; states are kept in clear',
-          remedy: 'Write messages yourself; what the driver says goes into cause; a state holds a position alone.',
-        }))
-      }
-    },
-  },
 ]
 
 /** What the connector does shows which steps there are, whatever is declared. */
@@ -197,39 +156,6 @@ function expectDeclaredSteps(context: ConnectorContext, steps: readonly string[]
       remedy: 'Report each step that there is, and declare it in steps of the fixture.',
     }),
   )
-}
-
-/** As it is, as an address holds it, and as the login of a header holds it after a user's name of any length. */
-function spellingsOf(secret: string): readonly string[] {
-  const encoded = [0, 1, 2].map((skipped) => {
-    const text = Buffer.from(`${'x'.repeat(skipped)}${secret}`)
-      .toString('base64')
-      .replace(/=+$/, '')
-    return text.slice(skipped === 0 ? 0 : 4, -1)
-  })
-  // A secret of a few letters leaves so little of itself that it may stand anywhere.
-  return [secret, encodeURIComponent(secret), ...encoded.filter((text) => text.length >= 8)]
-}
-
-function secretNames(schema: ConnectorContext['plugin']['settingsSchema']): readonly string[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, one]) => (one['x-secret'] === true ? [name] : []))
-}
-
-function secretsOf(schema: ConnectorContext['plugin']['settingsSchema'], settings: unknown): readonly string[] {
-  const values = settings as Readonly<Record<string, unknown>>
-  return secretNames(schema).flatMap((name) =>
-    typeof values[name] === 'string' && values[name].length > 5 ? [values[name]] : [],
-  )
-}
-
-function errorText(error: unknown): string {
-  if (!isSluiceError(error)) throw error
-  const { message, code, remedy, details } = error
-  return JSON.stringify([message, code, remedy, details], bigintText)
-}
-
-function bigintText(_: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? `${value}n` : value
 }
 
 function wrongReport(when: string, given: string) {

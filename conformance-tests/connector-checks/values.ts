@@ -63,7 +63,7 @@ export const valueChecks: readonly ConnectorCheck[] = [
       const named = types.map((type) => ({ name: `c_${type.replaceAll(/\W+/g, '_')}`, type, nullable: true }))
       const table = await context.table({ columns: [...SIMPLE.columns.slice(0, 2), ...named] })
       const rows = extremeRows(table, context.random)
-      for (let from = 0; from < rows.length; from += 20) await context.fixture.put(table, rows.slice(from, from + 20))
+      for (let from = 0; from < rows.length; from += 20) await context.put(table, rows.slice(from, from + 20))
       for (const mode of context.plugin.capabilities.modes.filter((one) => one !== 'cdc')) {
         const { connector } = await context.open()
         const given = await context.read(connector, table, { mode })
@@ -86,7 +86,7 @@ export const valueChecks: readonly ConnectorCheck[] = [
         ['A', '', 0, at, 'four'],
         ['a', '', -1, at, 'five'],
       ]
-      await context.fixture.put(table, rows)
+      await context.put(table, rows)
       const { connector } = await context.open()
       const given = await context.read(connector, table)
       expectRows(table, rows, given.rows, 'keys of several columns are told apart')
@@ -124,7 +124,7 @@ export const valueChecks: readonly ConnectorCheck[] = [
       await context.fixture.drop(table)
       await context.fixture.create(table)
       const rows = rowsOf(SIMPLE, 100, 4, context.random)
-      await context.fixture.put(table, rows)
+      await context.put(table, rows)
       const next = await context.resume(table, state).catch((error: unknown) => error)
       if (isSluiceError(next, 'CONFIG')) return
       if (next instanceof Error) throw next
@@ -170,7 +170,7 @@ export const valueChecks: readonly ConnectorCheck[] = [
         const timed = types.map((type) => ({ name: `c_${type}`, type, nullable: true }))
         const table = await context.table({ columns: [...SIMPLE.columns.slice(0, 2), ...timed] })
         const rows = extremeRows(table, context.random).slice(0, 20)
-        await context.fixture.put(table, rows)
+        await context.put(table, rows)
         const { connector } = await context.open()
         expectRows(table, rows, (await context.read(connector, table)).rows, `the zone of the machine is ${zone}`)
         await connector.close()
@@ -218,10 +218,14 @@ async function expectOneMoment(context: ConnectorContext, mode: 'full' | 'increm
   const reading = context.events(connector, table, { mode })[Symbol.asyncIterator]()
   const first = []
   for (let event = 0; event < events; event += 1) first.push(await reading.next())
-  const newer = before.slice(0, 10).map((row) => changed(SIMPLE, row, { name: 'written meanwhile' }))
-  const after = [...newer, ...before.slice(10, 25), ...rowsOf(SIMPLE, 500, 7, context.random)]
-  await context.fixture.put(table, [...newer, ...after.slice(25)])
-  await context.fixture.remove(table, before.slice(25))
+  const { appendsOnly = false, remove } = context.fixture
+  const touched = appendsOnly ? 0 : 10
+  const kept = remove === undefined ? before.length : 25
+  const newer = before.slice(0, touched).map((row) => changed(SIMPLE, row, { name: 'written meanwhile' }))
+  const added = rowsOf(SIMPLE, 500, 7, context.random)
+  const after = [...newer, ...before.slice(touched, kept), ...added]
+  await context.put(table, [...newer, ...added])
+  if (remove !== undefined) await context.remove(table, before.slice(kept))
   const given = await gather(continued(first, reading))
   const isOfOne = [before, after].some((whole) => sameRows(table, whole, given.rows))
   expect(isOfOne, () => ({
@@ -233,9 +237,9 @@ async function expectOneMoment(context: ConnectorContext, mode: 'full' | 'increm
     remedy: 'Read in one transaction or from one opened file; take a copy where the source has neither.',
   }))
   if (mode === 'full') return
-  const kept = new Set(after.map((row) => String(row[0])))
+  const there = new Set(after.map((row) => String(row[0])))
   const rest = await context.resume(table, given.state)
-  const merged = [...given.rows, ...rest.rows].filter(([id]) => kept.has(String(id)))
+  const merged = [...given.rows, ...rest.rows].filter(([id]) => there.has(String(id)))
   expectMerged(table, after, [merged], 'what was written during a read comes with it or with the next')
 }
 

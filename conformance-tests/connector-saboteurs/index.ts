@@ -11,8 +11,10 @@ import {
 } from '@sluice/sdk'
 import reference from '../reference-connector/index.ts'
 import { contractConnectors } from './contract.ts'
+import { leavingSaboteurs } from './leaving.ts'
 import { logPlaceSaboteurs } from './log-places.ts'
 import { logRowSaboteurs } from './log-rows.ts'
+import { toldSaboteurs } from './told.ts'
 import { laterConnectorSaboteurs, unseenConnectorSaboteurs } from './unseen.ts'
 import { valueSaboteurs } from './values.ts'
 import { asking, type ConnectorSaboteur, counted, type Plugin, reading, readingRows, saboteur } from './wrap.ts'
@@ -29,6 +31,8 @@ export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
   ...contractConnectors,
   ...unseenConnectorSaboteurs,
   ...laterConnectorSaboteurs,
+  ...toldSaboteurs,
+  ...leavingSaboteurs,
   saboteur(
     'does not call its password a secret',
     ['C1'],

@@ -71,6 +71,20 @@ export async function start(): Promise<SourceFixture & { readonly source: Memory
         source.refusesLogins = false
       }
     },
+    stall: async () => {
+      const [asked, answers] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      source.stalled = () => {
+        asked.resolve()
+        return answers.promise
+      }
+      return {
+        reached: asked.promise,
+        async release() {
+          source.stalled = null
+          answers.resolve()
+        },
+      }
+    },
     digest: async () => source.digest(),
     sessions: async () => source.sessions,
     future: (state: ConnectorState) =>

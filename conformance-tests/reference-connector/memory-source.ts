@@ -33,6 +33,8 @@ export class MemorySource {
   isUp = true
   refusesLogins = false
   sessions = 0
+  /** Called by whoever asks the source while it answers nobody; it answers once this resolves. */
+  stalled: (() => Promise<void>) | null = null
 
   create(table: SourceTable, isTold = true): void {
     const shape = this.begin()

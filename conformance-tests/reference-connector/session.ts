@@ -81,10 +81,12 @@ export async function checkSource(
   const steps: CheckStep[] = []
   for (const [name, message, take] of STEPS) {
     try {
+      stopIfAborted(signal)
       await take(settings, host, signal)
+      await answered(settings, signal)
       steps.push({ name, ok: true, message })
     } catch (error) {
-      if (!isSluiceError(error)) throw error
+      if (!isSluiceError(error) || signal.aborted) throw error
       steps.push({ name, ok: false, message: error.message, remedy: error.remedy ?? 'Check the settings.' })
       break
     }
@@ -103,10 +105,22 @@ export async function* within<T>(
   for (const [, , take] of STEPS) await take(settings, host, signal)
   settings.source.sessions += 1
   try {
+    await answered(settings, signal)
     yield* run()
   } finally {
     settings.source.sessions -= 1
   }
+}
+
+/** Once the source answers, or the caller has left. */
+async function answered({ source }: SourceSettings, signal: AbortSignal): Promise<void> {
+  if (source.stalled === null) return
+  const { promise: left, resolve: leave } = Promise.withResolvers<void>()
+  const onAbort = () => leave()
+  signal.addEventListener('abort', onAbort)
+  if (!signal.aborted) await Promise.race([source.stalled(), left])
+  signal.removeEventListener('abort', onAbort)
+  stopIfAborted(signal)
 }
 
 export function stopIfAborted(signal: AbortSignal): void {

@@ -41,6 +41,9 @@ type ReferenceTarget = Target<ReferenceConfig>
 /** So many epochs stay, for `activate`. */
 const KEPT_EPOCHS = 3
 
+/** So many rows stand in one batch of an answer. */
+const BATCH_ROWS = 500
+
 export function openReferenceStore(
   memory: ReferenceMemory,
   host: Host,
@@ -172,18 +175,20 @@ async function* read(
   target: ReferenceTarget,
   plan: ReadPlan,
 ): AsyncGenerator<ReadBatch> {
+  const endsAtMs = host.clock.nowMs() + plan.timeoutMs
   const stored = datasetOf(memory, target)
   const { alive, epoch, ttl } = readable(stored, plan, host)
   const { rows, types, next } = answer(stored, alive, plan, capabilities)
-  const batch =
-    plan.encoding === 'json'
-      ? { rowCount: rows.length, json: JSON.stringify(rows.map((row) => jsonRow(plan.columns, types, row))) }
-      : batchFromRows(rows, plan.columns.length)
-  yield {
-    ...batch,
-    epoch,
-    ...ttl,
-    ...(next === undefined ? {} : { next }),
+  for (let at = 0; at === 0 || at < rows.length; at += BATCH_ROWS) {
+    // Between two batches the caller may have gone, and the time may be over.
+    checkAwaited(plan.signal, endsAtMs, host)
+    const part = rows.slice(at, at + BATCH_ROWS)
+    const batch =
+      plan.encoding === 'json'
+        ? { rowCount: part.length, json: JSON.stringify(part.map((row) => jsonRow(plan.columns, types, row))) }
+        : batchFromRows(part, plan.columns.length)
+    const isLast = at + BATCH_ROWS >= rows.length
+    yield { ...batch, epoch, ...ttl, ...(next === undefined || !isLast ? {} : { next }) }
   }
 }
 
@@ -200,14 +205,24 @@ async function* operate(
 }
 
 /** What is there at this moment, and for how long. */
-function readable(stored: StoredDataset, { signal }: Pick<ReadPlan, 'signal'>, host: Host) {
-  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
+function readable(stored: StoredDataset, { signal, timeoutMs }: Pick<ReadPlan, 'signal' | 'timeoutMs'>, host: Host) {
+  checkAwaited(signal, host.clock.nowMs() + timeoutMs, host)
   const content = served(stored)
   const { epoch } = content.applied
   const remainingMs = remainingTtlMs(stored, content, host.clock.nowMs())
   const alive = remainingMs === null || remainingMs > 0 ? content : { ...content, versions: [] }
   const ttl = remainingMs === null ? {} : { ttlRemainingS: Math.max(0, Math.floor(remainingMs / 1000)) }
   return { alive, epoch, ttl }
+}
+
+/** Throws TRANSIENT `aborted` or `deadline_exceeded` where nobody waits for the read any more. */
+function checkAwaited(signal: AbortSignal, endsAtMs: number, { clock }: Host): void {
+  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
+  if (clock.nowMs() < endsAtMs) return
+  throw new SluiceError('TRANSIENT', 'the read did not end within its time', {
+    code: 'deadline_exceeded',
+    remedy: 'Ask for less, or allow more time.',
+  })
 }
 
 function jsonRow(names: readonly string[], types: readonly LogicalType[], row: Row): Record<string, unknown> {

@@ -50,7 +50,10 @@ export const claimSaboteurs: readonly Saboteur[] = [
       return store.health()
     },
   })),
-  saboteur('finds every login in order', [8], (store) => ({
+  saboteur('finds itself in order and does not say what it has looked at', [8], () => ({
+    probe: async () => ({ ok: true, checks: [] }),
+  })),
+  saboteur('finds every login in order', [181], (store) => ({
     async probe(signal) {
       const { checks } = await store.probe(signal)
       return { ok: true, checks: checks.map((check) => ({ ...check, ok: true })) }

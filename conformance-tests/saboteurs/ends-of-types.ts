@@ -250,11 +250,12 @@ export const endSaboteurs: readonly Saboteur[] = [
     const seen = new Map<string, number>()
     return {
       async *read(target, plan) {
+        let rows = plan.after === undefined ? 0 : (seen.get(namedBy(target)) ?? 0)
         for await (const batch of store.read(target, plan)) {
-          const before = plan.after === undefined ? 0 : (seen.get(namedBy(target)) ?? 0)
-          seen.set(namedBy(target), before + batch.rowCount)
+          rows += batch.rowCount
+          seen.set(namedBy(target), rows)
           const { next, ...last } = batch
-          yield next !== undefined && before + batch.rowCount >= 4000 ? last : batch
+          yield next !== undefined && rows >= 4000 ? last : batch
         }
       },
     }

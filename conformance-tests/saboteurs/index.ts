@@ -1,3 +1,4 @@
+import { awaitedSaboteurs, leavingSaboteurs, pageSaboteurs } from './awaited.ts'
 import { claimSaboteurs } from './claims.ts'
 import { contractReads } from './contract-reads.ts'
 import { contractWrites } from './contract-writes.ts'
@@ -36,6 +37,9 @@ export const SABOTEURS: readonly Saboteur[] = [
   ...unseenWriteSaboteurs,
   ...laterReadSaboteurs,
   ...laterWriteSaboteurs,
+  ...awaitedSaboteurs,
+  ...pageSaboteurs,
+  ...leavingSaboteurs,
 ]
 
 export { nullStorePlugin } from './null-store.ts'

@@ -9,6 +9,8 @@ export function fromDriver(error: unknown, statement: string | null): SluiceErro
   const message = error instanceof Error ? error.message : String(error)
   if (isSystemError(error)) return fileError(error)
   if (isTooDeep(error)) return tooDeep(error)
+  const failed = FAILED.exec(message)?.[1]
+  if (failed !== undefined) return failedAs(failed, error)
   const kind = /^(?:Failure running pending result task: )?([A-Za-z -]+?) Error:/.exec(message)?.[1] ?? ''
   const options = { cause: error }
   switch (kind) {
@@ -52,6 +54,29 @@ export function fromDriver(error: unknown, statement: string | null): SluiceErro
     default:
       return new SluiceError('INTERNAL', 'the engine failed', { code: 'engine_failed', ...options })
   }
+}
+
+/** As macros of PostgreSQL's dialect say that a value has no result. */
+const FAILED = /^(?:Failure running pending result task: )?Invalid Input Error: postgresql:([0-9A-Z]{5})$/
+
+const FAILURES: Readonly<Record<string, string>> = {
+  '22012': 'division by zero',
+  '2201E': 'a logarithm of a number that is not above zero',
+  '2201F': 'a square root of a negative number',
+  '22003': 'a result that is too large for its type',
+  '22011': 'a negative length of a part of a text',
+  '2201G': 'bounds or a number of buckets that make none',
+  '22023': 'a place in a text that is zero',
+  '0A000': 'SIMILAR TO a pattern with brackets or escapes that is no constant is not taken',
+}
+
+function failedAs(sqlState: string, cause: unknown): SluiceError {
+  return new SluiceError('INVALID_DATA', FAILURES[sqlState] ?? 'a value has no result', {
+    code: 'sql_invalid_input',
+    remedy: 'Leave such values out with WHERE, or with CASE or nullif.',
+    details: { sql_state: sqlState },
+    cause,
+  })
 }
 
 /** Everything that walks over a statement, its types or its values goes as deep as they do. */

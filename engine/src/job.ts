@@ -104,6 +104,8 @@ export interface PlainOutput {
    * that their text does; infinities have their names.
    */
   readonly timestamps?: 'text' | 'micros'
+  /** Of a tenant's statement: what it is written in. Default: the engine's own. */
+  readonly dialect?: 'postgresql'
 }
 
 /**

@@ -41,6 +41,7 @@ import { parsingIn } from './manifest/parsing.ts'
 import type { ChangeSpools } from './materializer/change-spools.ts'
 import { noteFormerMasks, noteMasksOf } from './materializer/former-masks.ts'
 import { cpuMetrics, slotMetrics } from './metrics/engine.ts'
+import { TenantTurns } from './operations/deploy/tenant-turns.ts'
 import { ExportDestinations } from './operations/exports/export-destinations.ts'
 import { ServedProducts } from './operations/served/served-products.ts'
 import { createHost } from './plugins/host.ts'
@@ -322,6 +323,7 @@ function platformOf(
     lentAccess: from.resolve(TOKENS.lentAccess),
     engine: from.resolve(TOKENS.engine),
     cpu: accounts,
+    counts: new TenantTurns(),
     distributed: from.resolve(TOKENS.computes).transforms?.compute ?? null,
     distributedQueries: from.resolve(TOKENS.computes).queries,
     plugins: from.resolve(TOKENS.plugins),

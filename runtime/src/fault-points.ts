@@ -26,6 +26,9 @@ export const FAULT_POINTS = [
   'materializer.after-store',
 ] as const
 
+/** Of a run whose rows a store cannot take in their place: written to the other one, and in service there. */
+export const SWITCH_FAULT_POINTS = ['materializer.filled', 'materializer.switched'] as const
+
 /** Of the part of a run that reads the log of a source. */
 export const LOG_FAULT_POINTS = [
   'log.prepared',

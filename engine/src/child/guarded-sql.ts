@@ -1,16 +1,22 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { checkSqlText, SluiceError, type SqlSource, sqlNotAllowed, sqlSyntaxError } from '@sluice/sdk'
+import { checkSqlText, SluiceError, type SqlSource, sqlNotAllowed, sqlSyntaxError, type Value } from '@sluice/sdk'
+import { MACRO_NAMES, makeMacros } from '../dialect/macros.ts'
+import { columnNames } from '../dialect/names.ts'
+import { fromPostgresql } from '../dialect/postgresql.ts'
+import { columnTypes, type KnownParts } from '../dialect/rewriting.ts'
 import { fromDriver } from '../driver-error.ts'
 import { innerName, leadInside } from '../guard/information-schema.ts'
 import { checkTree, type TreeNode } from '../guard/tree.ts'
 import { parseTree, writeTree } from '../guard/tree-text.ts'
-import type { Within } from '../job.ts'
+import type { EngineTable, Within } from '../job.ts'
 import { prepare } from './duckdb.ts'
 
 export interface GuardedSql {
   /** What runs: the checked tree as text again, never the tenant's own text. */
   readonly sql: string
   readonly tree: TreeNode
+  /** In PostgreSQL's dialect: what its columns are called there; null where a star stands. */
+  readonly names?: readonly (string | null)[]
 }
 
 type Tables = readonly (readonly string[])[]
@@ -18,6 +24,17 @@ type Tables = readonly (readonly string[])[]
 /** One read-only statement over the tables. */
 export async function guardStatement(connection: DuckDBConnection, text: string, tables: Tables): Promise<GuardedSql> {
   return await guard(connection, text, { text, leadBytes: 0 }, tables)
+}
+
+/** The same of one in PostgreSQL's dialect; formats of functions may be among the values of its parameters. */
+export async function guardPostgresql(
+  connection: DuckDBConnection,
+  text: string,
+  tables: readonly Pick<EngineTable, 'name' | 'columns'>[],
+  parameters: readonly Value[],
+): Promise<GuardedSql> {
+  const names = tables.map(({ name }) => name)
+  return await guard(connection, text, { text, leadBytes: 0 }, names, { parameters, types: columnTypes(tables) })
 }
 
 /** A text between two of ours. It is judged alone first, so that nothing in it ends what is put around it. */
@@ -43,22 +60,29 @@ export async function guardExpression(connection: DuckDBConnection, text: string
   return { sql: `(${guarded.sql.slice(PREFIX.length)})`, tree: guarded.tree }
 }
 
+const NO_FUNCTIONS: ReadonlySet<string> = new Set()
+
 async function guard(
   connection: DuckDBConnection,
   sql: string,
   source: SqlSource,
   tables: Tables,
+  postgresql: KnownParts | null = null,
 ): Promise<GuardedSql> {
   checkSqlText(source)
-  const tree = await parse(connection, sql, source)
-  checkTree(tree, tables, source)
+  const written = await parse(connection, sql, source)
+  const read = (parsed: TreeNode) => (postgresql === null ? parsed : fromPostgresql(parsed, source, postgresql))
+  const tree = read(written)
+  const also = postgresql === null ? NO_FUNCTIONS : MACRO_NAMES
+  checkTree(tree, tables, source, also)
   const hasInner = tables.some((name) => innerName(name) !== name)
-  const running = hasInner ? await parse(connection, sql, source) : tree
+  const running = hasInner ? read(await parse(connection, sql, source)) : tree
   if (hasInner) leadInside(running)
+  if (postgresql !== null) await makeMacros(connection, tree)
   const text = await textOf(connection, running)
   // The text that will run is judged too, in case writing the tree down again changed what it says.
-  checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source)
-  return { sql: text, tree }
+  checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source, also)
+  return { sql: text, tree, ...(postgresql === null ? {} : { names: columnNames(written) }) }
 }
 
 /** The tree as a statement again. */

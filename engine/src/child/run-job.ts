@@ -1,4 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { withState } from '../dialect/states.ts'
 import { fromDriver } from '../driver-error.ts'
 import { isStable } from '../guard/stability.ts'
 import type { TreeNode } from '../guard/tree.ts'
@@ -20,7 +21,7 @@ import type {
 import { fromWire } from '../protocol.ts'
 import { asTexts, collectRows } from './collect.ts'
 import { execute, prepare, runInThreads } from './duckdb.ts'
-import { guardStatement, guardWithin } from './guarded-sql.ts'
+import { type GuardedSql, guardPostgresql, guardStatement, guardWithin } from './guarded-sql.ts'
 import { GuardedTexts } from './guarded-texts.ts'
 import { inspect } from './inspect.ts'
 import { writeMark, writeOutput, writeOutputFile } from './output.ts'
@@ -93,18 +94,50 @@ async function runOutput(
   send: Send,
 ): Promise<void> {
   const within = 'within' in output ? output.within : undefined
-  const { sql, tree } = await judged(connection, job, output.sql, within)
+  if (!('dialect' in output) || output.dialect !== 'postgresql' || job.trust !== 'tenant') {
+    return writeJudged(connection, job, output, results, send, await judged(connection, job, output.sql, within))
+  }
+  try {
+    await writeJudged(connection, job, output, results, send, await judgedPostgresql(connection, job, output))
+  } catch (error) {
+    throw withState(error)
+  }
+}
+
+async function writeJudged(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  output: WireStreamOutput | WireFilesOutput,
+  results: readonly WireResult[],
+  send: Send,
+  { sql, tree, names }: Judged,
+): Promise<void> {
   const told = (opening: Opening) =>
     send({
       kind: 'opened',
       results,
       ...opening,
+      columns: named(opening.columns, names),
       lineage: lineageOf(job, output, tree, opening),
       ...(tree === null ? {} : { isStable: isStable(tree) }),
     })
   const written = await writeOutput(connection, { ...output, sql }, job.limits, told)
   if (job.mark !== null) writeMark(job.mark)
   send({ kind: 'done', ...written })
+}
+
+/** Under the names that are known: before the first star, behind the last, and where one stands alone. */
+function named(columns: Opening['columns'], names: GuardedSql['names']): Opening['columns'] {
+  if (names === undefined) return columns
+  const first = names.indexOf(null)
+  // One that was written has become several, and which of them is not told.
+  if (first < 0 && names.length !== columns.length) return columns
+  const behind = names.length - 1 - names.lastIndexOf(null)
+  return columns.map((column, at) => {
+    const fromEnd = columns.length - at
+    const place = first < 0 || at < first ? at : fromEnd <= behind ? names.length - fromEnd : -1
+    return { ...column, name: names[place] ?? column.name }
+  })
 }
 
 /** Runs one more statement over the tables of a tenant's job, which `runJob` has done. */
@@ -164,19 +197,28 @@ async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireSt
   }
 }
 
+type Judged = Pick<GuardedSql, 'sql' | 'names'> & { readonly tree: TreeNode | null }
+
 /** The text that may run: our own as it stands, a tenant's as the guard has written it down, with its tree. */
 async function judged(
   connection: DuckDBConnection,
   job: ChildJob,
   sql: string,
   within: Within | null | undefined,
-): Promise<{ readonly sql: string; readonly tree: TreeNode | null }> {
+): Promise<Judged> {
   if (job.trust === 'own') return { sql, tree: null }
   const tables = job.tables.map((table) => table.name)
   if (within) return await guardWithin(connection, sql, within, tables)
   // A child that stays is asked the same text again and again, and its tables are the same for ever.
   if (job.mark === null) return await guardStatement(connection, sql, tables)
   return await judgedBefore.get(sql, () => guardStatement(connection, sql, tables))
+}
+
+function judgedPostgresql(connection: DuckDBConnection, job: ChildJob, { sql, parameters }: WireStreamOutput) {
+  const values = parameters.map(fromWire)
+  const judge = () => guardPostgresql(connection, sql, job.tables, values)
+  // What comes of it may hang on the values.
+  return job.mark === null || values.length > 0 ? judge() : judgedBefore.get(`postgresql ${sql}`, judge)
 }
 
 const judgedBefore = new GuardedTexts()

@@ -3,7 +3,7 @@ import { before, describe, it } from 'node:test'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { isSluiceError } from '@sluice/sdk'
 import { openDuckDb, prepare } from '../child/duckdb.ts'
-import { guardExpression, guardStatement } from '../child/guarded-sql.ts'
+import { guardExpression, guardPostgresql, guardStatement } from '../child/guarded-sql.ts'
 import { GOOD, makeTables, parametersOf, TABLES } from './guard.fixture.ts'
 
 let connection: DuckDBConnection
@@ -194,11 +194,20 @@ const ATTACKS: readonly (readonly [sql: string, code: string])[] = [
 describe('the guard', () => {
   for (const [sql, code] of ATTACKS) {
     it(`refuses ${JSON.stringify(sql.slice(0, 100))}`, async () => {
-      await assert.rejects(guardStatement(connection, sql, TABLES), (error) => {
-        assert(isSluiceError(error), String(error))
-        assert.equal(error.code, code, `${error.message}: ${String(error.cause)}`)
-        return true
-      })
+      const inPostgresql = () =>
+        guardPostgresql(
+          connection,
+          sql,
+          TABLES.map((name) => ({ name, columns: [] })),
+          [],
+        )
+      for (const judged of [() => guardStatement(connection, sql, TABLES), inPostgresql]) {
+        await assert.rejects(judged, (error) => {
+          assert(isSluiceError(error), String(error))
+          assert.equal(error.code, code, `${error.message}: ${String(error.cause)}`)
+          return true
+        })
+      }
     })
   }
 

@@ -28,6 +28,10 @@ const ATTEMPTS = 5
 /** The page at one epoch. A write that came by may have cleaned up under the read, which then begins again. */
 export async function readPage(cluster: Cluster, target: Target<Config>, plan: ReadPlan): Promise<ReadBatch> {
   checkReadPlan(plan, capabilities)
+  checkAborted(plan.signal)
+  // The driver would take 0 for no end at all.
+  if (plan.timeoutMs <= 0)
+    throw new SluiceError('TRANSIENT', 'the read has no time left', { code: 'deadline_exceeded' })
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const dataset = await datasetOf(cluster, target)
     if (dataset.applied === null) throw notMaterialized()

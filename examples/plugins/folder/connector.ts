@@ -23,7 +23,7 @@ const MAX_RAW_CHARACTERS = 1000
 
 export function openConnector(folder: string): Connector {
   return {
-    check: () => checked(folder),
+    check: (signal) => checked(folder, signal),
     discover: (page, signal) => listed(folder, page, signal),
     read: (request) => read(folder, request),
     // A file waits for nobody.
@@ -32,7 +32,8 @@ export function openConnector(folder: string): Connector {
   }
 }
 
-async function checked(folder: string): Promise<CheckReport> {
+async function checked(folder: string, signal: AbortSignal): Promise<CheckReport> {
+  stopIfAborted(signal)
   const startedMs = Date.now()
   const step = await tablesIn(folder).then(
     (tables) =>
@@ -41,6 +42,7 @@ async function checked(folder: string): Promise<CheckReport> {
         : { ok: false, message: 'the folder has no table', remedy: 'Put name.csv and name.schema.json there.' },
     () => ({ ok: false, message: 'the folder cannot be read', remedy: 'Name one that is there, and let us read it.' }),
   )
+  stopIfAborted(signal)
   return { ok: step.ok, steps: [{ name: 'privileges', ...step }], latencyMs: Date.now() - startedMs }
 }
 

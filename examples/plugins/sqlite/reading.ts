@@ -6,6 +6,7 @@ import {
   type ReadBatch,
   type ReadPlan,
   type Row,
+  SluiceError,
   type TableSchema,
   type Target,
   totalOrder,
@@ -23,6 +24,8 @@ import { afterSql, allOf, filterSql, orderSql, predicateSql, type SqlOrderPart }
 export function readPage(database: Database, target: Target<Config>, plan: ReadPlan): ReadBatch {
   checkReadPlan(plan, capabilities)
   checkAborted(plan.signal)
+  if (plan.timeoutMs <= 0)
+    throw new SluiceError('TRANSIENT', 'the read has no time left', { code: 'deadline_exceeded' })
   return database.transaction('DEFERRED', () => {
     const dataset = datasetOf(database, target)
     if (dataset.applied === null) throw notMaterialized()

@@ -7,6 +7,7 @@ import {
   type ReadBatch,
   type ReadPlan,
   type Row,
+  SluiceError,
   type Target,
   unsupported,
 } from '@sluice/sdk'
@@ -28,6 +29,8 @@ export async function readPage(
   plan: ReadPlan,
 ): Promise<ReadBatch> {
   checkReadPlan(plan, capabilities)
+  if (plan.timeoutMs <= 0)
+    throw new SluiceError('TRANSIENT', 'the read has no time left', { code: 'deadline_exceeded' })
   const current = registration?.current
   if (!registration || !current) throw notMaterialized()
   const { epoch } = current.applied

@@ -137,6 +137,8 @@ async function readPage(
   plan: ReadPlan,
 ): Promise<ReadBatch> {
   checkReadPlan(plan, capabilities)
+  if (plan.timeoutMs <= 0)
+    throw new SluiceError('TRANSIENT', 'the read has no time left', { code: 'deadline_exceeded' })
   const current = registration?.current
   if (!registration || !current) throw notMaterialized()
   const { epoch } = current.applied

@@ -1,4 +1,5 @@
 import { testConnector } from '@sluice/conformance'
-import { reopening, start } from './conformance.ts'
+import { start } from './conformance.ts'
+import plugin from './index.ts'
 
-testConnector({ plugin: reopening(), start, level: 'full' })
+testConnector({ plugin, start, level: 'full' })

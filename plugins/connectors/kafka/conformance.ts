@@ -1,47 +1,15 @@
-/** Topics that the suite fills: tables are upserts, whose owner describes them in the settings of the connection. */
+/**
+ * Topics that the suite fills: tables are upserts, whose owner describes them in the settings of the connection. These are known
+ * when a connector is opened, so that no table has other columns for one that is open: `alter` is not there.
+ */
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import type { SourceFixture, SourceTable } from '@sluice/conformance'
-import type { Connector, ConnectorHost, ConnectorPlugin, Row, Value } from '@sluice/sdk'
-import plugin from './index.ts'
+import type { Row, Value } from '@sluice/sdk'
 import type { KafkaSettings } from './settings.ts'
 import { type OwnRecord, SourceCluster } from './source-cluster.ts'
 import type { TopicSettings } from './topic-settings.ts'
 
 const PARTITIONS = 3
-
-/**
- * The connector as a runtime opens it: for each call, with the settings as they are by then. Whoever alters a table here
- * describes it anew in the settings, which a connector that is open for longer would not hear of.
- */
-export function reopening(): ConnectorPlugin {
-  const open = async (settings: unknown, host: ConnectorHost): Promise<Connector> => {
-    const first = await plugin.open(settings as KafkaSettings, host)
-    const opened: Connector[] = [first]
-    const again = async () => {
-      const given = settings as KafkaSettings
-      const next = await plugin.open(given.topics.includes('*') ? { ...given, tables: tablesNow() } : given, host)
-      opened.push(next)
-      return next
-    }
-    let isClosed = false
-    const current = async () => (isClosed ? first : again())
-    return {
-      check: async (signal) => (await current()).check(signal),
-      discover: async (page, signal) => (await current()).discover(page, signal),
-      read: async function* (request) {
-        yield* (await current()).read(request)
-      },
-      ack: async (table, state) => (await current()).ack(table, state),
-      close: async () => {
-        isClosed = true
-        for (const one of opened) await one.close()
-      },
-    }
-  }
-  return { ...(plugin as ConnectorPlugin), open }
-}
-
-let tablesNow: () => Readonly<Record<string, TopicSettings>> = () => ({})
 
 export interface KafkaFixture extends SourceFixture {
   readonly settings: KafkaSettings
@@ -51,8 +19,7 @@ export async function start(): Promise<KafkaFixture> {
   const cluster = await SourceCluster.open()
   const tables = new Map<string, TopicSettings>()
   let changes = 0
-  const settings = (): KafkaSettings => ({ ...cluster.settings, tables: tablesNow() })
-  tablesNow = () => Object.fromEntries(tables)
+  const settings = (): KafkaSettings => ({ ...cluster.settings, tables: Object.fromEntries(tables) })
   const describe = (table: SourceTable) => {
     tables.set(table.name, {
       ...{ mode: 'upsert', key_format: 'json', metadata: false, primary_key: table.primaryKey },
@@ -97,15 +64,6 @@ export async function start(): Promise<KafkaFixture> {
       await send(
         table,
         removed.map((row) => ({ key: keyOf(table, row), value: null })),
-      )
-    },
-    alter: async (table, next) => {
-      const held = [...(rows.get(table.name)?.values() ?? [])].map((row) => reshaped(table, next, row))
-      describe(next)
-      rows.set(next.name, new Map(held.map((row) => [keyOf(next, row), row])))
-      await send(
-        next,
-        held.map((row) => ({ key: keyOf(next, row), value: documentOf(next, row) })),
       )
     },
     drop: async (table) => {
@@ -154,13 +112,6 @@ function jsonOf(value: Value): string {
     return Number.isFinite(value) ? (Object.is(value, -0) ? '-0' : String(value)) : JSON.stringify(String(value))
   if (value instanceof Uint8Array) return JSON.stringify(`\\x${Buffer.from(value).toString('hex')}`)
   return JSON.stringify(value)
-}
-
-function reshaped(from: SourceTable, to: SourceTable, row: Row): Row {
-  return to.columns.map(({ name, type }) => {
-    const value = row[from.columns.findIndex((column) => column.name === name)] ?? null
-    return value !== null && type === 'string' ? String(value) : value
-  })
 }
 
 /** Lines of this process to the broker, as the kernel counts them, but for those of the owner. */

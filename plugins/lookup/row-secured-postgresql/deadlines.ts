@@ -27,8 +27,11 @@ export class Deadlines {
 
   /** `end` has to be called, whatever happened. */
   start(timeoutMs: number, caller: Caller): Deadline {
-    const deadline = new Deadline(this.#clock.nowMs() + timeoutMs, caller, (ended) => this.unwatch(ended))
+    const nowMs = this.#clock.nowMs()
+    const deadline = new Deadline(nowMs + timeoutMs, caller, (ended) => this.unwatch(ended))
     this.watch(deadline)
+    // Not at the next tick, before which an answer may come.
+    if (timeoutMs <= 0) deadline.look(nowMs)
     return deadline
   }
 

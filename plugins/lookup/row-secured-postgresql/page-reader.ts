@@ -139,7 +139,7 @@ export class PageReader {
     alone: (left: ReadAlone) => Promise<ReadBatch>,
   ): Promise<ReadBatch> {
     const placed = this.#place(shape)
-    if (placed === null || isCalledOff(plan)) return alone(plan)
+    if (placed === null || isCalledOff(plan) || plan.timeoutMs <= 0) return alone(plan)
     const atMs = this.#clock.nowMs() + plan.timeoutMs
     return new Promise((resolve, reject) => {
       const goOn = (lane?: Lane) => {

@@ -23,6 +23,8 @@ export function read(environment: Environment, host: Host, target: Target<Realti
   const marker = markerOf(environment, prefix)
   checkKeyColumns(factsOf(marker).template, plan)
   if (plan.signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
+  if (plan.timeoutMs <= 0)
+    throw new SluiceError('TRANSIENT', 'the read has no time left', { code: 'deadline_exceeded' })
   const { applied } = marker
   const { endsAtMs } = factsOf(marker)
   if (applied === null || endsAtMs === null) throw notMaterialized()

@@ -29,6 +29,8 @@ export async function read(parts: ReadParts, target: Target<RealtimeConfig>, pla
   const prefix = prefixOf(target)
   checkReadPlan(plan, capabilities)
   if (plan.signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
+  if (plan.timeoutMs <= 0)
+    throw new SluiceError('TRANSIENT', 'the read has no time left', { code: 'deadline_exceeded' })
   const { marker, version } = await look(parts, prefix, plan.key ?? '')
   const { applied } = marker
   const { endsAtMs, template } = factsOf(marker)

@@ -9,6 +9,7 @@ import { SharedRateLimiter } from '../http/shared-rate-limit.ts'
 import { RateBuckets } from '../registry/rate-buckets.ts'
 import { findTenant } from '../registry/tenants.ts'
 import type { Platform } from './platform.ts'
+import { Standings } from './standings.ts'
 import type { Databases } from './storage.ts'
 
 export interface Admission {
@@ -19,7 +20,7 @@ export interface Admission {
 }
 
 export function admissionOf(databases: Databases, platform: Platform, issuers: readonly TrustedIssuer[]): Admission {
-  const standings = new Standings(platform)
+  const standings = new Standings((tenant) => standingOf(platform, tenant))
   return {
     authenticator: new KeyAuthenticator(new TokenVerifier({ issuers }), keyStoreIn(platform.pool)),
     standingOf: (tenant) => standings.get(tenant),
@@ -41,29 +42,8 @@ function rateLimits(config: Config): RateLimits {
   }
 }
 
-const STANDING_AGE_MS = 5_000
-const MAX_STANDINGS = 10_000
-
-/** Asked for every request, so kept for moments; but for tenants that are not active: those may be from now on. */
-class Standings {
-  readonly #platform: Platform
-  readonly #active = new Map<string, { readonly standing: Standing; readonly untilMs: number }>()
-
-  constructor(platform: Platform) {
-    this.#platform = platform
-  }
-
-  get(tenant: string): Standing | Promise<Standing> {
-    const known = this.#active.get(tenant)
-    return known !== undefined && known.untilMs > performance.now() ? known.standing : this.#load(tenant)
-  }
-
-  async #load(tenant: string): Promise<Standing> {
-    const found = await findTenant(this.#platform.pool, tenant)
-    if (found?.status !== 'active') return { tier: found?.tier ?? 'free', status: found ? 'inactive' : 'unknown' }
-    const standing: Standing = { tier: found.tier, status: 'active' }
-    if (this.#active.size >= MAX_STANDINGS) this.#active.clear()
-    this.#active.set(tenant, { standing, untilMs: performance.now() + STANDING_AGE_MS })
-    return standing
-  }
+async function standingOf({ pool }: Platform, tenant: string): Promise<Standing> {
+  const found = await findTenant(pool, tenant)
+  if (found === null) return { tier: 'free', status: 'unknown' }
+  return { tier: found.tier, status: found.status === 'active' ? 'active' : 'inactive' }
 }

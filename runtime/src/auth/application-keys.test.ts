@@ -82,6 +82,22 @@ describe('keys of applications as tokens', () => {
     assert.deepEqual(log, ['maker ann'])
   })
 
+  it('have the tokens of people told to the registry once for all who send one at once', async () => {
+    const keys = keysWith(stored)
+    const send = (name: string) => keys.verify(`eyJ.${name}.token`)
+    assert.deepEqual(await Promise.all(['one', 'one', 'other', 'one'].map(send)), [ANN, ANN, ANN, ANN])
+    assert.deepEqual(log, ['maker ann', 'maker ann'])
+    await send('one')
+    assert.equal(log.length, 3, 'what has been told is not remembered')
+  })
+
+  it('leave nothing of a token of a person that was refused', async () => {
+    const refused = { cached: () => null, verify: () => Promise.reject(new Error('refused')) }
+    const keys = new KeyAuthenticator(refused, { find: async () => null } as unknown as KeyStore)
+    for (let times = 0; times < 2; times += 1)
+      await assert.rejects(keys.verify('eyJ.other.token'), { message: 'refused' })
+  })
+
   it('are hidden wherever a line of the log has one', () => {
     const line = `{"error":"Error: Bearer ${token} at x"}\n`
     assert.equal(hideKeys(line), '{"error":"Error: Bearer slk_******** at x"}\n')

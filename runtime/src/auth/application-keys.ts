@@ -42,6 +42,8 @@ export class KeyAuthenticator {
   readonly #tokens: Tokens
   readonly #keys: KeyStore
   readonly #nowMs: () => number
+  /** By token, of people: whoever sends one that is being verified is told with the others, and asks the registry nothing. */
+  readonly #verifying = new Map<string, Promise<Principal>>()
 
   constructor(tokens: Tokens, keys: KeyStore, nowMs: () => number = Date.now) {
     this.#tokens = tokens
@@ -54,8 +56,16 @@ export class KeyAuthenticator {
   }
 
   /** Throws as verifiers of tokens do. Of a key without a valid secret nothing is told, not even whether there is one. */
-  async verify(token: string): Promise<Principal> {
+  verify(token: string): Promise<Principal> {
     if (isKeyToken(token)) return this.#verifyKey(token)
+    const known = this.#verifying.get(token)
+    if (known !== undefined) return known
+    const verifying = this.#verifyPerson(token).finally(() => this.#verifying.delete(token))
+    this.#verifying.set(token, verifying)
+    return verifying
+  }
+
+  async #verifyPerson(token: string): Promise<Principal> {
     const principal = await this.#tokens.verify(token)
     await this.#keys.refreshMaker(principal)
     return principal

@@ -1,6 +1,8 @@
 /** The plan of a folder for people: a table, and below it what each product has to say. */
 import type { PlannedProduct, ServerProduct } from './apply-plan.ts'
 import { colourOf, type Painter } from './colours.ts'
+import type { PlanAnswer } from './deploy-answer.ts'
+import { estimateText, planLines } from './plan-lines.ts'
 import { plain, plainLines, textTable } from './text-table.ts'
 
 const HEADER = ['product', 'action', 'version', 'verdict', 'warnings']
@@ -48,12 +50,18 @@ function wordsOf({ product, plan, warnings, refusals }: PlannedProduct, paint: P
     ...(lowered.length === 0 ? [] : [['warning', `lowers the class of ${lowered.join(', ')}`] as const]),
     ...warnings.map((text) => ['warning', text] as const),
   ]
-  if (lines.length === 0) return []
+  const done = plan === null ? [] : [...estimateOf(plan), ...planLines(plan, paint)]
+  if (lines.length + done.length === 0) return []
   const shown = lines.map(([word, text]) => {
     const colour = word === 'warning' ? 'yellow' : colourOf(word)
     return `  ${paint(plain(word), colour)}: ${plainLines(text).replaceAll('\n', '\n    ')}`
   })
-  return [`${plain(product.name)} (${plain(product.folder)}):`, ...shown]
+  return [`${plain(product.name)} (${plain(product.folder)}):`, ...shown, ...done]
+}
+
+function estimateOf(plan: PlanAnswer): readonly string[] {
+  const text = estimateText(plan)
+  return text === '' ? [] : [`  ${text}`]
 }
 
 function counted(planned: readonly PlannedProduct[], removed: readonly ServerProduct[]): string {

@@ -126,6 +126,7 @@ function json({ planned, removed, beside }: FolderPlan, applied: Applied | null)
         changes: plan?.changes ?? [],
         lowered_classes: plan?.lowered_classes ?? [],
         shared_checks: plan?.shared_checks ?? [],
+        plan,
         warnings,
         refusals,
       }),

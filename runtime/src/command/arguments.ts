@@ -27,6 +27,7 @@ export const SWITCHES: readonly string[] = [
   'down',
   'columns',
   'no-guess',
+  'known-classes',
   'odcs',
   'once',
   'expire-history',

@@ -1,6 +1,7 @@
 /** What the server says of a deployment, and how its plan is shown. */
 import type { Arguments } from './arguments.ts'
 import { colourOf, painterFor } from './colours.ts'
+import { estimateText, type PlannedEffects, planLines, type ReadLine } from './plan-lines.ts'
 import { type ProblemLine, problemLine } from './product-files.ts'
 import { plain } from './text-table.ts'
 
@@ -16,7 +17,7 @@ export function accepted({ flags }: Arguments): { readonly accept_differences?: 
   return flags['accept-differences'] ? { accept_differences: true } : {}
 }
 
-export interface PlanAnswer {
+export interface PlanAnswer extends PlannedEffects {
   readonly verdict: string
   readonly changes: readonly { readonly verdict: string; readonly subject: string; readonly reason: string }[]
   readonly lake: readonly string[]
@@ -45,16 +46,6 @@ export interface SharedCheckAnswer {
   readonly check: { readonly name: string }
 }
 
-interface ReadLine {
-  readonly input: string
-  readonly connection?: string
-  readonly mode: string | null
-  readonly mode_reason: string | null
-  readonly deletes: string | null
-  /** By kind of change. */
-  readonly schema_contract?: Readonly<Record<string, string>>
-}
-
 export interface DeployAnswer {
   readonly digest: string
   readonly stores_hash?: string
@@ -65,41 +56,19 @@ export interface DeployAnswer {
 
 export function shownPlan(plan: PlanAnswer): string {
   const paint = painterFor(process.stdout)
-  const verdictOf = (verdict: string) => paint(verdict, colourOf(verdict))
-  const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdictOf(verdict)}: ${subject}: ${reason}`)
-  const stores = plan.stores.flatMap(({ endpoint, variant, steps, columns = [] }) => [
-    ...steps.map(({ action, description }) => `  ${endpoint} (${variant}): ${action}: ${description}`),
-    ...columns
-      .filter(({ verdict }) => verdict === 'forbidden' || verdict === 'unsatisfiable')
-      .map(({ name, verdict, reason }) => `  ${endpoint} (${variant}): ${name} is ${verdict}: ${reason}`),
-  ])
+  const verdictOf = (verdict: string) => paint(plain(verdict), colourOf(verdict))
+  const changes = plan.changes.map(
+    ({ verdict, subject, reason }) => `  ${verdictOf(verdict)}: ${plain(`${subject}: ${reason}`)}`,
+  )
   return [
-    `Verdict: ${verdictOf(plan.verdict)}${plan.estimated_rows === null ? '' : `, about ${plan.estimated_rows} rows`}`,
+    [`Verdict: ${verdictOf(plan.verdict)}`, estimateText(plan)].filter((text) => text !== '').join(', '),
     ...changes,
-    ...plan.lake.map((change) => `  lake: ${change}`),
-    ...stores,
-    ...plan.reads.flatMap(readLine),
-    ...(plan.shared_checks ?? []).map(sharedCheckLine),
-    ...plan.notes.map((note) => `  note: ${note}`),
-    ...(plan.lowered_classes.length > 0 ? [`  lowers the class of: ${plan.lowered_classes.join(', ')}`] : []),
-    ...plan.problems.map(({ code, message }) => `  ${paint('would be refused', 'red')}: ${message} (${code})`),
-    ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${problemLine(warning)}`),
+    ...planLines(plan, paint),
+    ...plan.notes.map((note) => `  note: ${plain(note)}`),
+    ...(plan.lowered_classes.length > 0 ? [plain(`  lowers the class of: ${plan.lowered_classes.join(', ')}`)] : []),
+    ...plan.problems.map(
+      ({ code, message }) => `  ${paint('would be refused', 'red')}: ${plain(`${message} (${code})`)}`,
+    ),
+    ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${plain(problemLine(warning))}`),
   ].join('\n')
-}
-
-/** As it runs, in JSON, which is YAML as quality.yaml would have it. */
-function sharedCheckLine({ product, version, check }: SharedCheckAnswer): string {
-  return plain(`  check of ${[product, ...(version === null ? [] : [version])].join(' ')}: ${JSON.stringify(check)}`)
-}
-
-/** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads, and of a contract that takes all. */
-export function readLine({ input, mode, mode_reason: reason, deletes, schema_contract }: ReadLine): readonly string[] {
-  const words = Object.entries(schema_contract ?? {})
-  const isEvolving = words.every(([, word]) => word === 'evolve')
-  const text = words.map(([kind, word]) => `${kind}: ${word}`).join(', ')
-  const contract = isEvolving ? [] : [`  contract: ${input}: ${text}`]
-  if (mode === null) return [...(reason === null ? [] : [`  read: ${input}: ${reason}`]), ...contract]
-  const gone =
-    deletes === 'key_sweep' || deletes === 'unseen' || deletes === 'log' ? `; rows that are gone: ${deletes}` : ''
-  return [`  read: ${input}: ${mode}, because ${reason}${gone}`, ...contract]
 }

@@ -1,7 +1,8 @@
 /** What `sluice dev` says of a round, for people. */
 import { colourOf, type Painter } from './colours.ts'
-import { type PlanAnswer, readLine } from './deploy-answer.ts'
+import type { PlanAnswer } from './deploy-answer.ts'
 import type { DevProduct, DevRound, PreviewAnswer } from './dev-round.ts'
+import { readLine, verdictLines } from './plan-lines.ts'
 import { problemLine } from './product-files.ts'
 import { plain, plainLines, textTable } from './text-table.ts'
 
@@ -37,18 +38,12 @@ function planLines(plan: PlanAnswer, paint: Painter): readonly string[] {
     line('refused', `${message} (${code})${remedy ? `\n${remedy}` : ''}`),
   )
   const lowered = plan.lowered_classes.length === 0 ? [] : [`lowers the class of ${plan.lowered_classes.join(', ')}`]
-  const columns = plan.stores.flatMap(({ endpoint, columns = [] }) =>
-    columns
-      .filter(({ verdict }) => verdict === 'forbidden' || verdict === 'unsatisfiable')
-      .map(({ name, verdict, reason }) => `${endpoint}: ${name} is ${verdict}: ${reason}`),
-  )
+  const columns = verdictLines(plan.stores, ({ endpoint }) => endpoint)
   return [
     ...refused,
     ...plan.changes.map(({ verdict, subject, reason }) => line(verdict, `${subject}: ${reason}`)),
-    ...[...lowered, ...new Set(columns), ...plan.warnings.map(problemLine)].map((text) =>
-      line('warning', text, 'yellow'),
-    ),
-    ...plan.reads.flatMap(readLine).map(plain),
+    ...[...lowered, ...columns, ...plan.warnings.map(problemLine)].map((text) => line('warning', text, 'yellow')),
+    ...plan.reads.flatMap(readLine).map((line) => `  ${plain(line)}`),
     ...plan.notes.map((note) => line('note', note, null)),
   ]
 }

@@ -114,6 +114,37 @@ describe('manifests of a table', () => {
     assert.match(few.files.serving, /# lookup cannot hold email, which is of type string/)
   })
 
+  it('take the class that products give to a column already, whatever would be guessed, and say so', () => {
+    const known = (name: string, ...classes: string[]) => ({ ...column(name, 'string', name !== 'code'), classes })
+    const columns = [
+      known('code', 'pii.employee'),
+      known('email', 'pii.identifier'),
+      known('phone', 'pii.contact', 'pii.phone'),
+      known('note', 'secret.b', 'secret.a'),
+      known('customer_email'),
+      known('city'),
+    ]
+    const said = 'its class in products that are made of it already'
+    const several = (names: string) => `products that are made of it already have it as ${names}`
+    const TOLD = {
+      code: ['pii.employee', said],
+      email: ['pii.identifier', said],
+      phone: ['pii.phone', several('pii.contact, pii.phone')],
+      note: ['secret.b', several('secret.b, secret.a')],
+      customer_email: ['pii.email', 'guessed by its name: email'],
+      city: [undefined, undefined],
+    }
+    const classesOf = (guess: boolean) => {
+      const { draft } = draftOfTable('shop', table(columns, { primary_key: ['code'] }), { ...CHOICES, guess })
+      return Object.fromEntries(
+        draft.columns.map(({ name, classification, comment }) => [name, [classification, comment]]),
+      )
+    }
+    assert.deepEqual(classesOf(true), TOLD)
+    const unguessed = { phone: ['pii.contact', TOLD.phone[1]], customer_email: [undefined, undefined] }
+    assert.deepEqual(classesOf(false), { ...TOLD, ...unguessed })
+  })
+
   it('rename what has no name that a product may have, and leave out what cannot come along, with the reason', () => {
     const source = table(
       [

@@ -146,7 +146,7 @@ async function originOf(client: Client, from: string): Promise<Origin> {
       connections.map((one) => one.name),
     )
   const table = from.slice(connection.length + 1)
-  const tables = await tablesOf(client, connection)
+  const tables = await discoveredTables(client, connection)
   const found = tableNamed(tables, table)
   if (found !== null && product !== null) {
     const message = `${from} is a table and a product`
@@ -159,7 +159,7 @@ async function originOf(client: Client, from: string): Promise<Origin> {
 
 const isProductName = (name: string): boolean => /^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$/.test(name)
 
-async function tablesOf(client: Client, connection: string): Promise<readonly DiscoveredTable[]> {
+export async function discoveredTables(client: Client, connection: string): Promise<readonly DiscoveredTable[]> {
   const path = `/api/v1/connections/${encodeURIComponent(connection)}/discover`
   return ((await client.request('GET', path)) as { readonly tables: readonly DiscoveredTable[] }).tables
 }

@@ -28,6 +28,8 @@ export interface DiscoveredTable {
     readonly type: string
     readonly source_type: string
     readonly nullable: boolean
+    /** By which products hide it already, as far as the caller may know; absent: of a server that tells none. */
+    readonly classes?: readonly string[]
   }[]
   readonly suggested_cursor: string | null
 }
@@ -64,7 +66,7 @@ export function draftOfTable(connection: string, table: DiscoveredTable, choices
   const { carried, leftOut } = carriedColumns(table)
   if (carried.length === 0) throw new Error(`${table.schema}.${table.name} has no column that can be carried`)
   const { key, note: keyNote } = usableKey(table, carried)
-  const columns = withRoles(carried, key, choices.guess ? table : null)
+  const columns = withRoles(carried, key, table, choices.guess)
   const ofTable = nameFrom(table.name, 'name') ?? nameFrom(table.schema, 'name')
   const name = choices.name ?? ofTable ?? 'my_product'
   const namespace = choices.namespace ?? namespaceOf(table)
@@ -170,31 +172,41 @@ function usableKey({ primary_key: key }: DiscoveredTable, carried: readonly Carr
   return { key, note: null }
 }
 
-/** @param guess the table whose name tells more of its columns; null: nothing is guessed */
+/** @param guesses whether classes are proposed by names; what products know of a column is taken in any case */
 function withRoles(
   carried: readonly Carried[],
   key: readonly string[],
-  guess: DiscoveredTable | null,
+  table: DiscoveredTable,
+  guesses: boolean,
 ): readonly DraftColumn[] {
   const classed = carried.map(({ source, column }): DraftColumn => {
     const isKey = key.includes(source)
     const type = column.type as LogicalType
-    const guessed = guess === null ? null : guessedClass(source, type, guess.name)
-    const role = isKey ? 'identity' : guessed === null ? proposedRole(column.name, type) : 'attribute'
-    const reason = guessed === null ? null : `guessed by its name: ${guessed.word}`
+    const guessed = guesses ? guessedClass(source, type, table.name) : null
     // Of the classes that are masked without being configured it is the one whose mask still tells rows apart.
-    const classification = isKey && guessed !== null ? 'pii.identifier' : guessed?.classification
+    const guess = guessed && (isKey ? 'pii.identifier' : guessed.classification)
+    const known = table.columns.find(({ name }) => name === source)?.classes ?? []
+    const classification = (known.includes(guess ?? '') ? guess : known[0]) ?? guess
+    const role = isKey ? 'identity' : classification === null ? proposedRole(column.name, type) : 'attribute'
+    const reason = known.length > 0 ? knownReason(known) : guessed && `guessed by its name: ${guessed.word}`
     const comment = [column.comment, reason].filter((one) => typeof one === 'string').join('; ')
     return {
       ...column,
       role,
       ...(isKey ? { nullable: false } : {}),
-      ...(classification === undefined ? {} : { classification }),
+      ...(classification === null ? {} : { classification }),
       ...(comment === '' ? {} : { comment }),
     }
   })
   const time = proposedTime(classed)
   return classed.map((column) => (column.name === time ? { ...column, role: 'time' } : column))
+}
+
+/** With another class, its deployment would be a lowering of these. */
+function knownReason(known: readonly string[]): string {
+  return known.length === 1
+    ? 'its class in products that are made of it already'
+    : `products that are made of it already have it as ${known.join(', ')}`
 }
 
 function modeNote({ primary_key: key, suggested_cursor: cursor, columns }: DiscoveredTable): string {

@@ -171,9 +171,9 @@ async function describeAll(
   signal: AbortSignal,
 ): Promise<readonly Described[]> {
   const described: Described[] = []
-  for (const { variant, subjects } of wanted.variants) {
+  for (const { variant, subjects, storedAs } of wanted.variants) {
     const { productId, tenant, domain, product, endpoint } = wanted
-    const stored = { productId, tenant, domain, product, endpoint, variant }
+    const stored = { productId, tenant, domain, product, endpoint, variant, ...(storedAs && { storedAs }) }
     const view = await views.describe(stored, signal)
     const roles = [...new Set(subjects.map((subject) => subjectRole(tenant, subject)))].sort()
     if (view !== null) described.push({ stored, view, roles })

@@ -40,6 +40,8 @@ export interface StoredDataset {
   readonly product: string
   readonly variant: string
   readonly endpoint: string
+  /** By which name the store has the variant now, where that is another one. */
+  readonly storedAs?: string
 }
 
 export interface ServingView {
@@ -248,7 +250,7 @@ function viewName(dataset: StoredDataset): string {
 }
 
 async function columnsOf(tx: pg.ClientBase, dataset: StoredDataset): Promise<ServingView['columns']> {
-  const { tenant, domain, product, variant, endpoint } = dataset
+  const { tenant, domain, product, variant, endpoint, storedAs = variant } = dataset
   const { rows } = await tx.query<{ name: string; type: string }>(
     `select a.attname as name, format_type(a.atttypid, a.atttypmod) as type
      from (${servedTable(OF_PARAMETERS)}) d
@@ -257,7 +259,7 @@ async function columnsOf(tx: pg.ClientBase, dataset: StoredDataset): Promise<Ser
      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
      where a.attname <> all ($7)
      order by a.attnum`,
-    [tenant, domain, product, variant, endpoint, schemaOf(domain), ADDED_COLUMNS],
+    [tenant, domain, product, storedAs, endpoint, schemaOf(domain), ADDED_COLUMNS],
   )
   return rows
 }
@@ -303,13 +305,13 @@ async function makeView(
     `insert into sluice_views.logins
        (role_name, tenant_id, domain, product, variant, endpoint, schema_name, columns)
      values ($1, $2, $3, $4, $5, $6, $7, $8)
-     on conflict (role_name) do update set endpoint = $6, columns = $8`,
+     on conflict (role_name) do update set variant = $5, endpoint = $6, columns = $8`,
     [
       role,
       dataset.tenant,
       dataset.domain,
       dataset.product,
-      dataset.variant,
+      dataset.storedAs ?? dataset.variant,
       dataset.endpoint,
       schemaOf(dataset.domain),
       // Cast to what the view promises, whatever the table has become meanwhile.

@@ -25,5 +25,7 @@ export interface WantedDashboards {
 
 export interface WantedVariant {
   readonly variant: string
+  /** By which name the store has it now, where that is another one. */
+  readonly storedAs?: string
   readonly subjects: readonly Subject[]
 }

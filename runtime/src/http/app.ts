@@ -1,8 +1,9 @@
 /**
- * The edge: one Koa application with one middleware. Its steps run in a fixed order, each may refuse, and the first
- * refusal is the answer: target → route → token → limits → tenant → media type → inputs → idempotency → handler → reply.
+ * The edge. Its steps run in a fixed order, each may refuse, and the first refusal is the answer: target → route → token →
+ * limits → tenant → media type → inputs → idempotency → handler → reply. It answers by itself; Koa reads bodies, says what a
+ * client accepts, and answers where the edge itself has failed, and so has a context for those requests alone.
  */
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isSluiceError } from '@sluice/sdk'
 import Koa, { type Context } from 'koa'
 import type { FaultPoint } from '../fault-points.ts'
@@ -11,6 +12,7 @@ import type { ParseThreads } from '../parsing/parse-threads.ts'
 import type { StoredAnswer } from '../registry/idempotency.ts'
 import { AnswerCosts } from './answer-costs.ts'
 import { type BodyParser, type BodyReading, hasBody } from './body.ts'
+import { likesGzip } from './compression.ts'
 import { Cors, type CorsOptions } from './cors.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
@@ -73,7 +75,8 @@ export interface HttpDeps extends GuardDeps {
 }
 
 export interface HttpApp {
-  readonly koa: Koa
+  /** Answers one request, whatever happens. */
+  handle(request: IncomingMessage, response: ServerResponse): void
   /** Answers new requests with 503 and ends streams of events. */
   drain(): void
   /** Requests under way. */
@@ -87,14 +90,17 @@ const DEFAULT_WORK_AT_ONCE = 64
 const DEFAULT_MAX_STREAMS_PER_SUBJECT = 5
 const DEFAULT_MAX_UNREAD_BYTES = 64 * 1024 * 1024
 const EMPTY_BODY = Object.freeze({})
+/** Of a response that nothing was sent of, as reports tell it. */
+const NOT_ANSWERED = 404
 
 export function createHttpApp(deps: HttpDeps): HttpApp {
-  const edge = new Edge(deps)
   const koa = new Koa({ env: 'production' })
-  koa.use((ctx) => edge.handle(ctx))
   koa.on('error', () => {})
+  const edge = new Edge(deps, koa)
   return {
-    koa,
+    handle(request, response) {
+      edge.handle(request, response).catch((error) => koa.createContext(request, response).onerror(error))
+    },
     drain: () => edge.drain(),
     get inFlight() {
       return edge.deadlines.size
@@ -113,6 +119,7 @@ function mayBeSentElsewhere({ method, headers }: IncomingMessage): boolean {
 class Edge {
   readonly deadlines = new Deadlines()
   readonly #deps: HttpDeps
+  readonly #koa: Koa
   readonly #cors: Cors | null
   readonly #table: RouteTable
   readonly #guard: Guard
@@ -126,8 +133,9 @@ class Edge {
   #beingTaken = 0
   #isDraining = false
 
-  constructor(deps: HttpDeps) {
+  constructor(deps: HttpDeps, koa: Koa) {
     this.#deps = deps
+    this.#koa = koa
     this.#cors = deps.cors === undefined ? null : new Cors(deps.cors)
     this.#table = new RouteTable(deps.routes, deps.maxBodyBytes)
     this.#guard = new Guard(deps)
@@ -150,15 +158,15 @@ class Edge {
     })
   }
 
-  async handle(ctx: Context): Promise<void> {
-    ctx.respond = false
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.statusCode = NOT_ANSWERED
     // The client's next request is for another server, which it reaches by a connection of its own.
-    if (this.#isDraining) ctx.res.shouldKeepAlive = false
-    const exchange = new Exchange(ctx.req, ctx.res)
+    if (this.#isDraining) response.shouldKeepAlive = false
+    const exchange = new Exchange(request, response)
     exchange.cors = this.#cors
     if (this.#deps.writeIdleMs !== undefined) exchange.writeIdleMs = this.#deps.writeIdleMs
     try {
-      await this.#answer(ctx, exchange)
+      await this.#answer(exchange)
     } catch (error) {
       this.#fail(exchange, error)
     } finally {
@@ -169,19 +177,20 @@ class Edge {
     }
   }
 
-  async #answer(ctx: Context, exchange: Exchange): Promise<void> {
-    const method = ctx.req.method ?? ''
+  async #answer(exchange: Exchange): Promise<void> {
+    const { request } = exchange
+    const { method = '', url = '' } = request
     // An address that cannot be taken apart is refused in the form of the catalog, too.
-    if (ctx.req.url?.startsWith(ICEBERG_PREFIX)) exchange.path = ICEBERG_PREFIX
-    const target = parseTarget(ctx.req.url ?? '')
+    if (url.startsWith(ICEBERG_PREFIX)) exchange.path = ICEBERG_PREFIX
+    const target = parseTarget(url)
     exchange.path = target.path
     const match = this.#table.match(target.path, method)
     if (match === null) return this.#withoutRoute(exchange, method)
     const { route } = match.compiled
     exchange.routePath = route.path
     exchange.challenge = route.challenge ?? null
-    route.admits?.(ctx.req.headers)
-    if (route.unlimited !== true) this.#refuseOverload(ctx.req)
+    route.admits?.(request.headers)
+    if (route.unlimited !== true) this.#refuseOverload(request)
     exchange.timeoutMs = route.timeoutMs ?? DEFAULT_TIMEOUT_MS
     exchange.deadlineMs = performance.now() + exchange.timeoutMs
     exchange.onLate = (late) => this.#fail(late, late.signal.reason)
@@ -196,11 +205,13 @@ class Edge {
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
     this.#cors?.check(exchange)
-    exchange.mediaType = mediaTypeFor(ctx.request, match.compiled.types)
+    const context = () => this.#contextOf(exchange)
+    const accepts = (types: string[]) => context().accepts(types)
+    exchange.mediaType = mediaTypeFor({ headers: request.headers, accepts }, match.compiled.types)
     exchange.mayCompress = match.compiled.mayCompress
-    exchange.likesGzip = exchange.mayCompress && ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
+    exchange.likesGzip = () => likesGzip(request.headers, context)
     this.#takePlaces(exchange, route)
-    const read = this.#readInputs(ctx, exchange, match, target.search)
+    const read = this.#readInputs(exchange, match, target.search)
     if (read !== undefined) await read
     if (route.tokens !== undefined) await this.#guard.takeMore(route, exchange)
     const readying = route.ready?.(callOf(exchange))
@@ -212,17 +223,25 @@ class Edge {
     if (sent !== undefined) await sent
   }
 
-  #readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
+  /** Koa's, for the few requests that ask it something. */
+  #contextOf(exchange: Exchange): Context {
+    exchange.context ??= this.#koa.createContext(exchange.request, exchange.response)
+    return exchange.context
+  }
+
+  #readInputs(exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
     const { compiled } = match
     exchange.params = compiled.params.read(match.params)
     exchange.query = compiled.query.read(search)
     if (compiled.readBody === null) {
-      if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
+      if (hasBody(exchange.request)) throw refuse('body_not_expected', 'this request takes no body')
       return undefined
     }
-    return readBody(ctx, compiled, compiled.readBody, () => this.#readingFor(exchange)).then((body) => {
-      exchange.body = body
-    })
+    return readBody(this.#contextOf(exchange), compiled, compiled.readBody, () => this.#readingFor(exchange)).then(
+      (body) => {
+        exchange.body = body
+      },
+    )
   }
 
   #readingFor({ principal, signal }: Exchange): BodyReading {

@@ -1,5 +1,6 @@
 /** Reads bodies: bounded, in memory, and only after the request is known to be allowed. */
 import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
 import { koaBody } from 'koa-body'
 import type { TSchema } from 'typebox'
@@ -122,7 +123,8 @@ export function bytesReader(maxBytes: number): BodyParser {
 export function streamReader(): BodyParser {
   return async ({ req, res }) => {
     if (awaitingContinue.delete(req)) res.writeContinue()
-    return { headers: req.headers, bytes: req } satisfies BodyStream
+    // Of a request that announces none nothing would come, not even the end.
+    return { headers: req.headers, bytes: hasBody(req) ? req : Readable.from([]) } satisfies BodyStream
   }
 }
 

@@ -1,8 +1,9 @@
 /** Answers as gzip, for clients that ask for it (RFC 9110, 12.5.3). Which ones, and why not others: decision 77. */
 import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { promisify } from 'node:util'
 import { constants, createGzip, type Gzip, gzip } from 'node:zlib'
+import type { Context } from 'koa'
 import { ICEBERG_PREFIX } from './iceberg-problem.ts'
 import type { Route } from './route.ts'
 
@@ -18,6 +19,11 @@ const COMPRESSIBLE = /^(?:application\/(?:json|x-ndjson)|text\/(?:csv|html|plain
  */
 export function mayCompress({ method, path, isRead = method === 'GET' }: Route): boolean {
   return isRead && !path.startsWith(ICEBERG_PREFIX)
+}
+
+/** Whether the client would rather have the answer compressed; who names no encoding would not. */
+export function likesGzip({ 'accept-encoding': named }: IncomingHttpHeaders, context: () => Context): boolean {
+  return named !== undefined && context().acceptsEncodings('gzip', 'identity') === 'gzip'
 }
 
 export function isCompressible(contentType: string): boolean {

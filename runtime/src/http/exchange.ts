@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Context } from 'koa'
 import type { Call, IdempotencyClaim, Principal } from '../flow.ts'
 import type { Cors } from './cors.ts'
 import type { Timed } from './deadlines.ts'
@@ -19,6 +20,7 @@ const WRITE_IDLE_MS = 30_000
  */
 const PATIENT_TIMES = 10
 const NOTHING = (): void => {}
+const NEVER = (): boolean => false
 
 /**
  * One request and its answer. It is the Call that handlers see; the signal, which few handlers need, is made
@@ -42,12 +44,14 @@ export class Exchange implements Call, Timed {
   idempotencyKey: string | null = null
   idempotency: IdempotencyClaim | null = null
   mediaType: string | null = null
+  /** Made where Koa is asked something. */
+  context: Context | null = null
   /** Null where no pages of others may call. */
   cors: Cors | null = null
   /** Whether the answer may be compressed, as far as its route decides. */
   mayCompress = false
-  /** Whether it is to be, as far as the client says. */
-  likesGzip = false
+  /** Whether it is to be, as far as the client says. Asked of long answers alone. */
+  likesGzip: () => boolean = NEVER
   rateHeaders: readonly string[] | null = null
   /** Of its tenant's turns among others. */
   weight = 1
@@ -61,7 +65,7 @@ export class Exchange implements Call, Timed {
   /** How long a client may take nothing of what it is sent. */
   writeIdleMs = WRITE_IDLE_MS
   /** Whether its bytes keep others of its tenant waiting. */
-  isInTheWay: () => boolean = () => false
+  isInTheWay: () => boolean = NEVER
   /** Called where a whole answer of so many bytes is there, and lies in memory until its client has taken it. */
   onMade: (bytes: number) => void = NOTHING
   /** The deadline passed before the answer began. */

@@ -1,5 +1,5 @@
 /** Which of its media types a route answers in (RFC 9110, 12.5.1). Errors are problem+json whatever was asked for. */
-import type { Request } from 'koa'
+import type { IncomingHttpHeaders } from 'node:http'
 import { refuse } from './problem.ts'
 import type { Route } from './route.ts'
 
@@ -28,13 +28,20 @@ export function offeredTypes({
   return [...new Set(types)]
 }
 
+/** A request of Koa's, or as much of one as is asked. */
+interface Accepting {
+  readonly headers: IncomingHttpHeaders
+  /** Which of the types is liked best; false where none is liked. */
+  accepts(types: string[]): string | false
+}
+
 /**
  * The type that the Accept header likes best; of those that it likes alike the one that it names most exactly, then
  * first, then the route's first. Null where none is offered. Throws `not_acceptable`.
  */
-export function mediaTypeFor(request: Pick<Request, 'accepts' | 'get'>, offered: readonly string[]): string | null {
+export function mediaTypeFor(request: Accepting, offered: readonly string[]): string | null {
   const first = offered[0] ?? null
-  const accept = request.get('Accept').trim()
+  const accept = request.headers.accept?.trim() ?? ''
   // What most clients send needs no negotiation.
   if (first === null || accept === '' || accept === '*/*' || accept === first) return first
   const described = offered.map((type) => `${type}${PARAMETERS[type] ?? USUAL_PARAMETERS}`)

@@ -47,8 +47,8 @@ function sendBody(
   return compressed(body).then((bytes) => sendAsTaken(exchange, status, head, bytes))
 }
 
-function isToBeCompressed({ likesGzip }: Exchange, contentType: string, bytes: number): boolean {
-  return likesGzip && bytes >= LEAST_BYTES && isCompressible(contentType)
+function isToBeCompressed(exchange: Exchange, contentType: string, bytes: number): boolean {
+  return exchange.mayCompress && bytes >= LEAST_BYTES && isCompressible(contentType) && exchange.likesGzip()
 }
 
 export function sendProblem(exchange: Exchange, problem: Problem): void {
@@ -100,11 +100,18 @@ function variesBy({ mayCompress, cors }: Exchange, isMarked: boolean): string {
 
 /** A handler's header takes the place of a default of the same name. */
 function override(head: string[], headers: Readonly<Record<string, string>>): void {
-  for (const [name, value] of Object.entries(headers)) {
-    const at = head.findIndex((known, index) => index % 2 === 0 && known.toLowerCase() === name.toLowerCase())
-    if (at < 0) head.push(name, value)
-    else head[at + 1] = value
+  for (const name in headers) {
+    const at = placeOf(name, head)
+    if (at < 0) head.push(name, headers[name] as string)
+    else head[at + 1] = headers[name] as string
   }
+}
+
+/** Where the header stands; below 0 where it does not. */
+function placeOf(name: string, head: readonly string[]): number {
+  return head.findIndex(
+    (known, at) => at % 2 === 0 && known.length === name.length && known.toLowerCase() === name.toLowerCase(),
+  )
 }
 
 function sendWhole(exchange: Exchange, status: number, head: string[], body: string | Uint8Array): void {

@@ -114,6 +114,19 @@ describe('every', () => {
     assert.ok(Math.max(...seconds.values()) < 20, String(Math.max(...seconds.values())))
     assert.ok(seconds.size > 3_000)
   })
+
+  it('of 10,000 with one cron expression none comes before its time, and no second of the half minute after it has many', () => {
+    const seconds = new Map<number, number>()
+    const [after, due] = [new Date('2026-03-02T03:00:30Z'), Date.parse('2026-03-02T04:00:00Z')]
+    for (let id = 0; id < 10_000; id += 1) {
+      const lateMs = nextTick(byClocks('0 * * * *', 'UTC'), `con_${id}`, after).getTime() - due
+      assert.ok(lateMs >= 0 && lateMs < 30_000, `con_${id}: ${lateMs} ms`)
+      const second = Math.floor(lateMs / 1_000)
+      seconds.set(second, (seconds.get(second) ?? 0) + 1)
+    }
+    assert.equal(seconds.size, 30)
+    assert.ok(Math.max(...seconds.values()) < 450, String(Math.max(...seconds.values())))
+  })
 })
 
 describe('ticks that nobody saw to', () => {

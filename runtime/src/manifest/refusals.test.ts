@@ -96,6 +96,25 @@ const INPUTS: readonly Case[] = [
       'inputs[1].mode: is of tables of connections, and this input is a product',
     ],
   },
+  ...(['source_aligned', 'consumer_aligned', 'aggregate'] as const).map((archetype): Case => {
+    const hint = 'Write archetype: aggregate or consumer_aligned in product.yaml.'
+    const isRefused = archetype === 'source_aligned'
+    return {
+      says: `a product as an input of one that is ${archetype}${isRefused ? '' : ', which is no problem'}`,
+      edits: [
+        ['product', 'archetype: aggregate', `archetype: ${archetype}`],
+        ['inputs', 'connection: shop\n    table: orders\n    mode: full', 'product: sales.orders'],
+      ],
+      ...(isRefused
+        ? {
+            problems: [
+              'inputs[1].product: a product of the archetype source_aligned is made of tables of connections alone',
+            ],
+            hint,
+          }
+        : { warnings: USUAL }),
+    }
+  }),
   {
     says: 'a product as an input that is no name of one',
     edits: [['inputs', 'connection: shop\n    table: orders\n    mode: full', 'product: Sales.orders.x']],

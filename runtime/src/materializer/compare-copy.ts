@@ -102,7 +102,7 @@ async function subjectOf(copy: ComparedCopy, deps: CompareCopyDeps, signal: Abor
   if (plan === undefined || endpoint === undefined) return null
   const epoch = await epochsOf(product, plan, signal, deps).at(copy.epoch)
   if (epoch === null) return null
-  const target = targetFor(product, plan, endpoint.config)
+  const target = targetFor(product, plan, endpoint.config, copy.place)
   return {
     ...{ copy, plugin, store, target, state: epoch.state },
     ...{ epoch: copy.epoch, policyVersion: deployed.digest },

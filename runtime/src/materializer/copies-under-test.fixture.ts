@@ -5,6 +5,7 @@ import type { TableRef } from '@sluice/iceberg'
 import { commitStep, LIMITS, startTestLake, type TestLake } from '@sluice/iceberg/testing'
 import type { ServingPlugin, ServingStore, TableSchema } from '@sluice/sdk'
 import type pg from 'pg'
+import { DASHBOARD_MIGRATIONS } from '../dashboards/migrations.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import { eventMigrations } from '../events/migrations.ts'
@@ -85,7 +86,7 @@ const FAST: ComparisonSettings = { everyMs: 3_600_000, rowsPerSecond: 10_000_000
 /** @param classes of the column `name`: one that is masked gives a product two variants */
 export async function startWorld(settings = FAST, classes = 'pii.name'): Promise<World> {
   const database = await (await startTestPostgres()).createDatabase({
-    migrations: [registryMigrations, eventMigrations],
+    migrations: [registryMigrations, eventMigrations, DASHBOARD_MIGRATIONS],
   })
   const pool = database.pool({ maxConnections: 12 })
   const lake = await startTestLake()

@@ -1,11 +1,18 @@
 /** What stores keep of a product, beyond what the version in service has there. */
-import { openTenantScope, type ServingStore, SluiceError, type Target } from '@sluice/sdk'
+import { openTenantScope, SluiceError, type Target } from '@sluice/sdk'
 import type pg from 'pg'
 import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
-import type { PluginSet } from '../plugins/plugin-set.ts'
-import { endpointsEver, type FormerEndpoint, heldEndpoints, variantsEver } from '../registry/endpoint-states.ts'
+import type { PluginSet, ServingType } from '../plugins/plugin-set.ts'
+import {
+  endpointsEver,
+  type FormerEndpoint,
+  heldEndpoints,
+  type Place,
+  variantsEver,
+} from '../registry/endpoint-states.ts'
 import { deployedProducts, type Product } from '../registry/products.ts'
 import type { Queryable } from '../registry/sql.ts'
+import { dropIfThere, hasPlaces, nameInStore, PLACES } from './places.ts'
 import { copiesUnreachable, storeMissing } from './store-missing.ts'
 
 export interface StoreCopiesDeps {
@@ -30,8 +37,8 @@ export async function requireReachable(
 }
 
 /**
- * Drops every variant that there ever was at every endpoint that a version has had, whatever is said to be there; not where
- * no store is loaded: see `requireReachable`.
+ * Drops every variant that there ever was at every endpoint that a version has had, in both places, whatever is said to be
+ * there; not where no store is loaded: see `requireReachable`.
  */
 export async function dropAllCopies(product: Product, deps: StoreCopiesDeps): Promise<void> {
   const variants = await variantsEver(deps.pool, product.id)
@@ -60,8 +67,9 @@ async function drop(
 ): Promise<void> {
   const serving = plugins.serving(endpoint.type)
   if (!serving) throw storeMissing([endpoint.type])
-  await serving.store.drop(copyTarget(product, endpoint, variant), 'apply')
-  await requireGone(product, endpoint, variant, serving.store)
+  await serving.store.drop(copyTarget(product, endpoint, variant, 'first'), 'apply')
+  if (hasPlaces(serving.plugin)) await dropIfThere(serving.store, copyTarget(product, endpoint, variant, 'second'))
+  await requireGone(product, endpoint, variant, serving)
 }
 
 /** Removes all that the stores keep of the tenant. Throws TRANSIENT `copy_remains` where one has not. */
@@ -73,7 +81,7 @@ export async function dropTenantCopies(tenant: string, { pool, plugins }: StoreC
     for (const endpoint of await endpointsEver<OutputManifest>(pool, product.id)) {
       const serving = plugins.serving(endpoint.type)
       if (serving === undefined) continue
-      for (const variant of variants) await requireGone(product, endpoint, variant, serving.store)
+      for (const variant of variants) await requireGone(product, endpoint, variant, serving)
     }
   }
 }
@@ -82,10 +90,12 @@ async function requireGone(
   product: Product,
   endpoint: FormerEndpoint<OutputManifest>,
   variant: string,
-  store: ServingStore,
+  { plugin, store }: Pick<ServingType, 'plugin' | 'store'>,
 ): Promise<void> {
-  const { steps } = await store.drop(copyTarget(product, endpoint, variant), 'plan')
-  if (steps.length > 0) throw copyRemains(endpoint.type)
+  for (const place of hasPlaces(plugin) ? PLACES : (['first'] as const)) {
+    const { steps } = await store.drop(copyTarget(product, endpoint, variant, place), 'plan')
+    if (steps.length > 0) throw copyRemains(endpoint.type)
+  }
 }
 
 /** Nobody is told that rows are gone which are there. */
@@ -101,7 +111,9 @@ export function copyTarget(
   { tenant, domain, name }: Product,
   { config, output }: FormerEndpoint<OutputManifest>,
   variant: string,
+  place: Place,
 ): Target {
   const schema = outputSchema(output)
-  return { scope: openTenantScope(tenant), domain, product: name, variant, schema, config }
+  const scope = openTenantScope(tenant)
+  return { scope, domain, product: name, variant: nameInStore(variant, place), schema, config }
 }

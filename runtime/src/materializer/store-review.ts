@@ -13,12 +13,15 @@ import {
   type EndpointKey,
   endpointLost,
   endpointsEver,
+  leftoverFound,
+  type PlacedKey,
   type SoundCopy,
   soundCopy,
 } from '../registry/endpoint-states.ts'
 import { findEpoch } from '../registry/materializations.ts'
 import { findProduct } from '../registry/products.ts'
 import type { Queryable } from '../registry/sql.ts'
+import { hasPlaces, otherPlace } from './places.ts'
 import { ifProductIsFree } from './product-lock.ts'
 import { copyTarget } from './store-copies.ts'
 
@@ -73,7 +76,7 @@ type NotingDeps = Omit<StoreReviewDeps, 'plugins'>
  */
 export function confirmLoss(
   deps: NotingDeps,
-  key: EndpointKey,
+  key: PlacedKey,
   epoch: number,
   look: () => Promise<CopyLoss | null>,
 ): Promise<CopyLoss | null> {
@@ -211,11 +214,13 @@ async function lossOfCopy(copy: Copies[number], also: AlsoAsked, deps: StoreRevi
   const endpoints = await endpointsEver<OutputManifest>(pool, product.id)
   const endpoint = endpoints.find(({ type }) => type === copy.endpoint)
   if (endpoint === undefined) return null
-  const { store } = serving
-  const target = copyTarget(product, endpoint, copy.variant)
+  const { store, plugin } = serving
+  const target = copyTarget(product, endpoint, copy.variant, copy.place)
   const look = async () =>
     (await lossOf(pool, product.id, store, target, copy)) ?? (await lossBy(() => also(store, target), store, target))
   try {
+    const other = copyTarget(product, endpoint, copy.variant, otherPlace(copy.place))
+    if (hasPlaces(plugin) && (await store.drop(other, 'plan')).steps.length > 0) await leftoverFound(pool, copy)
     return (await look()) === null ? null : await confirmLoss(deps, copy, copy.epoch, look)
   } catch (error) {
     const code = isSluiceError(error) ? error.code : undefined

@@ -14,6 +14,7 @@ import { sharesHistory } from '../manifest/compatibility-columns.ts'
 import { keepsHistory } from '../manifest/contract-config.ts'
 import type { ChangeSets, WantedChanges } from './change-sets.ts'
 import { type LakeState, sameFields } from './lake-state.ts'
+import { dropIfThere } from './places.ts'
 
 /** One epoch of the product as this target's variant has it. */
 export interface EpochState {
@@ -32,10 +33,15 @@ export interface StoreSyncDeps {
 export interface StoreSync {
   readonly plugin: ServingPlugin
   readonly store: ServingStore
+  /** In the place that is served, or is to be. */
   readonly target: Target
+  /** Where rows are written that its place cannot take; null where there is no other place, or nothing of this one is read. */
+  readonly beside: Beside | null
   readonly fence: bigint
   /** The epoch that the registry believes the store has, with content of the same shape; null: none. */
   readonly applied: number | null
+  /** Whether the version that is to be brought there is another one than that of the epoch which the registry believes it has. */
+  readonly isNewVersion: boolean
   /** Of the plan by which its place is to be made: what the deployment has shown. Null: whatever is needed. */
   readonly plannedHash: string | null
   /** Told where the store would do something else by now. */
@@ -58,26 +64,36 @@ export interface StoreSync {
   after(epoch: number): AsyncIterable<EpochState>
 }
 
+/** The other place of a copy that is served meanwhile. */
+export interface Beside {
+  readonly target: Target
+  /** Before the store is given anything there. */
+  onBegun(): Promise<void>
+}
+
 /** What a store has taken. */
 export interface SyncReceipt extends Receipt {
+  /** In the other place, which is not served yet. */
+  readonly isBeside: boolean
   /** Rows of the newest epoch that the endpoint cannot serve, and was not sent; null: it had that epoch already. */
   readonly leftOut: number | null
 }
 
 /**
- * Provisions the target, then writes. Stores with history get every epoch in order, since their rows are a fold over
- * epochs; others go straight to the newest. May be repeated after any failure.
+ * Provisions the target, then writes: to the other place what this one cannot take. Stores with history get every epoch in
+ * order, since their rows are a fold over epochs; others go straight to the newest. May be repeated after any failure.
  */
 export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
   if (sync.isToBeDropped) {
     await sync.store.drop(sync.target, 'apply')
     sync.onDropped?.()
   }
-  const isRebuilt = await makePlace(sync)
+  const place = await makePlace(sync)
+  if (place === 'in_the_way') return buildBeside(sync, deps)
   await installWall(sync)
-  const recovered = isRebuilt ? null : await ownEpoch(sync)
+  const recovered = place === 'rebuilt' ? null : await ownEpoch(sync)
   if (recovered === sync.newest) {
-    return { epoch: recovered, outcome: 'already_applied', upserted: 0, deleted: 0, leftOut: null }
+    return { epoch: recovered, outcome: 'already_applied', upserted: 0, deleted: 0, leftOut: null, isBeside: false }
   }
   const from = recovered === null ? null : await stateAt(recovered, sync)
   if (recovered !== null && from === null) return startOver(sync, deps)
@@ -131,8 +147,24 @@ async function ownEpoch(sync: StoreSync): Promise<number | null> {
 
 /** From a full set. A fold goes anew through all that the lake has kept, so that its place must be empty. */
 async function startOver(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
-  if (keepsHistory(sync.plugin.type, sync.target.config)) await remake(sync)
+  if (!keepsHistory(sync.plugin.type, sync.target.config)) return walk(null, sync, deps)
+  if (sync.beside !== null) return buildBeside(sync, deps)
+  await remake(sync)
   return walk(null, sync, deps)
+}
+
+/** All of it in the other place, from nothing: what an attempt before may have left there goes first. */
+async function buildBeside(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
+  const { store, beside } = sync
+  const { target, onBegun } = beside as Beside
+  await onBegun()
+  await dropIfThere(store, target)
+  const there: StoreSync = { ...sync, target, beside: null }
+  await store.provision(target, 'apply')
+  await installWall(there)
+  const receipt = await walk(null, there, deps)
+  await deps.faultPoint('materializer.filled')
+  return { ...receipt, isBeside: true }
 }
 
 async function remake(sync: StoreSync): Promise<void> {
@@ -146,21 +178,30 @@ function installWall({ store, target, policyVersion }: StoreSync): Promise<void>
 }
 
 /**
- * Where the store cannot keep its rows under the new schema (a version with other columns, or a way back from one), its
- * copy is dropped and built anew: the lake has everything. Readers are told that it is not there yet meanwhile.
+ * `in_the_way`: the store cannot keep its rows under the new schema (a version with other columns, or a way back from one), or
+ * would forget them, and they are read meanwhile. Where nobody reads them, or there is no other place, they are dropped and
+ * built anew: the lake has everything.
  */
-async function makePlace(sync: StoreSync): Promise<boolean> {
-  const { store, target, plannedHash } = sync
+async function makePlace(sync: StoreSync): Promise<'kept' | 'rebuilt' | 'in_the_way'> {
+  const { store, target, plannedHash, beside } = sync
   try {
+    if (beside !== null && sync.isNewVersion && (await replacesRows(sync))) return 'in_the_way'
     if (plannedHash === null) await store.provision(target, 'apply')
     else await provisionAsPlanned(plannedHash, sync)
-    return false
+    return 'kept'
   } catch (error) {
     if (!isSchemaConflict(error)) throw error
+    if (beside !== null) return 'in_the_way'
     await store.drop(target, 'apply')
     await store.provision(target, 'apply')
-    return true
+    return 'rebuilt'
   }
+}
+
+/** Whether the store can take the new version in its place, but only without what is served there. */
+async function replacesRows({ store, target }: StoreSync): Promise<boolean> {
+  const { steps } = await store.provision(target, 'plan')
+  return steps.some(({ action }) => action === 'replace')
 }
 
 const PLANS = 3
@@ -207,6 +248,7 @@ async function walk(from: EpochState | null, sync: StoreSync, deps: StoreSyncDep
   for await (const after of steps) {
     if (isFold && after.epoch < sync.newest && !sharesHistory(after.schema, sync.target.schema)) {
       // The rows of then cannot be told by today's key and types: the history begins after them.
+      if (before !== null && sync.beside !== null) return buildBeside(sync, deps)
       if (before !== null) await remake(sync)
       before = null
       continue
@@ -242,7 +284,7 @@ async function writeStep(
       signal: sync.signal,
     })
     await deps.faultPoint('materializer.after-store')
-    return { ...receipt, leftOut }
+    return { ...receipt, leftOut, isBeside: false }
   } finally {
     await close()
   }

@@ -10,18 +10,22 @@ import {
   type EndpointState,
   endpointApplied,
   endpointFailed,
+  endpointOutlived,
   endpointStates,
   endpointsPending,
   forgetEndpoint,
   isToBeDropped,
   isUnreadable,
+  leftoverExpected,
   lostCopy,
 } from '../registry/endpoint-states.ts'
-import { isNewestWriter, passTokens, raiseFence, whileNewestWriter } from '../registry/fences.ts'
+import { fenced, isNewestWriter, passTokens, raiseFence, whileNewestWriter } from '../registry/fences.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { ChangeSets, type ChangeSetsDeps } from './change-sets.ts'
 import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts'
+import { clearOther, serveFromOther } from './other-place.ts'
+import { hasPlaces, otherPlace } from './places.ts'
 import { ifProductIsFree } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
 import { storeMissing } from './store-missing.ts'
@@ -87,6 +91,24 @@ export async function syncEndpoints(
   )
 }
 
+/** A copy that the version in service has. */
+interface Wanted {
+  readonly endpoint: ManifestSet['serving']['endpoints'][number]
+  readonly plan: VariantPlan
+  /** Null of one that is new. */
+  readonly known: EndpointState | null
+}
+
+/**
+ * Of each endpoint the places in `wanted`: first of copies that it is to have and has none of, then of those that are read.
+ * Whose rows are masked from the new version on is sent to such a copy as soon as the one in clear is of that version.
+ */
+function inTurns(wanted: readonly Wanted[]): readonly (readonly [first: readonly number[], then: readonly number[]])[] {
+  const own = Map.groupBy(wanted.keys(), (index) => (wanted[index] as Wanted).endpoint.type)
+  const isRead = (index: number) => (wanted[index]?.known?.appliedEpoch ?? null) !== null
+  return [...own.values()].map((all) => [all.filter((index) => !isRead(index)), all.filter(isRead)] as const)
+}
+
 interface ToServe {
   readonly newest: Materialization
   readonly deployed: Deployed
@@ -102,7 +124,7 @@ async function syncCopies(
   report: (stores: readonly StoreOutcome[]) => void,
 ): Promise<readonly StoreOutcome[]> {
   const states = await endpointStates(deps.pool, product.id)
-  const wanted = deployed.manifests.serving.endpoints.flatMap((endpoint) =>
+  const wanted: readonly Wanted[] = deployed.manifests.serving.endpoints.flatMap((endpoint) =>
     deployed.variants
       .filter((plan) => newest.snapshots[plan.variant] !== undefined)
       .filter((plan) => servesVariant(endpoint.type, endpoint.config, plan, deployed.manifests.output))
@@ -112,9 +134,13 @@ async function syncCopies(
         known: states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant) ?? null,
       })),
   )
-  for (const state of states) {
-    const kept = wanted.some(({ endpoint, plan }) => endpoint.type === state.endpoint && plan.variant === state.variant)
-    if (!kept) await leaveEndpoint(product, state, deps)
+  const gone = states.filter(
+    ({ endpoint, variant }) => !wanted.some((one) => one.endpoint.type === endpoint && one.plan.variant === variant),
+  )
+  const isServedStill = ({ endpoint }: EndpointState) => wanted.some((one) => one.endpoint.type === endpoint)
+  for (const state of gone) {
+    if (isServedStill(state)) await endpointOutlived(deps.pool, state, backOffMs(state.attempts, BACK_OFF))
+    else await leaveEndpoint(product, state, deps)
   }
   const copies: StoreOutcome[] = wanted.map(({ endpoint, known }) => {
     return { endpoint: endpoint.type, state: 'writing', epoch: known?.appliedEpoch ?? null, error: null }
@@ -146,63 +172,85 @@ async function syncCopies(
   }
   const scratchDirectory = tenantScratch(deps.scratchDirectory, product.tenant)
   const changes = new ChangeSets({ ...deps, scratchDirectory }, likely)
-  await Promise.all(
-    wanted.map(async ({ endpoint, plan, known }, index) => {
-      const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
-      // Until the store has dropped it, whatever else fails: it would say that it has the newest epoch.
-      let remaining = isToBeDropped(known?.error ?? null) ? (known as EndpointState).error : null
-      const attempt = () =>
-        syncEndpoint(
-          product,
-          endpoint,
-          plan,
-          known,
-          newest,
-          token,
-          epochs.get(plan.variant) as Epochs,
-          changes,
-          signal,
-          {
-            plannedHash: plannedHash(endpoint.type, plan.variant, known),
-            onPlannedAnew: ({ steps }) => tellPlannedAnew(product, endpoint.type, steps.length, deps),
-            onDropped() {
-              remaining = null
-            },
+  const bring = async ({ endpoint, plan, known }: Wanted, index: number): Promise<void> => {
+    const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
+    // Until the store has dropped it, whatever else fails: it would say that it has the newest epoch.
+    let remaining = isToBeDropped(known?.error ?? null) ? (known as EndpointState).error : null
+    let isBegun = false
+    const attempt = () =>
+      syncEndpoint(
+        product,
+        endpoint,
+        plan,
+        known,
+        newest,
+        token,
+        epochs.get(plan.variant) as Epochs,
+        changes,
+        signal,
+        {
+          isNewVersion: known?.appliedVersion !== newest.version,
+          plannedHash: plannedHash(endpoint.type, plan.variant, known),
+          onPlannedAnew: ({ steps }) => tellPlannedAnew(product, endpoint.type, steps.length, deps),
+          onDropped() {
+            remaining = null
           },
-          deps,
-        )
-      try {
-        const taken = await attempt().catch((error: unknown) => {
-          // A place is damaged that is so again right after it was provisioned anew.
-          if (signal.aborted || !isDamage(error)) throw error
-          return attempt()
-        })
-        await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
-        settle(index, { state: 'ok', epoch: newest.epoch })
-      } catch (error) {
-        signal.throwIfAborted()
-        // The store has seen a newer token than there is: the next attempt has one above.
-        if (isSluiceError(error, 'FENCED')) await passTokens(deps.pool, product.id, token)
-        // Not of the shape that the store itself has written down: this copy cannot be believed.
-        const isDamaged = isDamage(error)
-        const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))
-        settle(index, { state: 'failed', error: recorded, ...(isDamaged ? { epoch: null } : {}) })
-        // Whoever removes the product drops its copies from its stores, and is no damage of theirs.
-        if (isDamaged && !(await isNewestWriter(deps.pool, product.id, token))) return
-        await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
-        // Once: what dropping has not mended is this copy's own trouble.
-        if (isDamaged && !isUnreadable(known?.error ?? null)) await reviewBeside(key, deps, signal)
-        deps.logger.warn('a store could not be brought up to date', {
-          tenant: product.tenant,
-          product: product.id,
-          endpoint: endpoint.type,
-          code: recordedError(error).code,
-          cause:
-            error instanceof Error ? (error.cause instanceof Error ? error.cause.message : error.message) : undefined,
-        })
-      }
-    }),
-  ).finally(() => changes.close())
+          onBesideBegun() {
+            isBegun = true
+          },
+        },
+        deps,
+      )
+    try {
+      const taken = await attempt().catch((error: unknown) => {
+        // A place is damaged that is so again right after it was provisioned anew.
+        if (signal.aborted || !isDamage(error)) throw error
+        return attempt()
+      })
+      if (taken.isBeside)
+        await serveFromOther(known as EndpointState, { ...newest, rowsLeftOut: taken.leftOut }, token, deps)
+      else await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut, known?.place)
+      settle(index, { state: 'ok', epoch: newest.epoch })
+    } catch (error) {
+      // Whoever has overtaken this writer may have emptied the other place before this one wrote there.
+      if (isBegun) await leftoverExpected(deps.pool, known as EndpointState)
+      signal.throwIfAborted()
+      // The store has seen a newer token than there is: the next attempt has one above.
+      if (isSluiceError(error, 'FENCED')) await passTokens(deps.pool, product.id, token)
+      // Not of the shape that the store itself has written down: this copy cannot be believed.
+      const isDamaged = isDamage(error)
+      const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))
+      settle(index, { state: 'failed', error: recorded, ...(isDamaged ? { epoch: null } : {}) })
+      // Whoever removes the product drops its copies from its stores, and is no damage of theirs.
+      if (isDamaged && !(await isNewestWriter(deps.pool, product.id, token))) return
+      await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
+      // Once: what dropping has not mended is this copy's own trouble.
+      if (isDamaged && !isUnreadable(known?.error ?? null)) await reviewBeside(key, deps, signal)
+      deps.logger.warn('a store could not be brought up to date', {
+        tenant: product.tenant,
+        product: product.id,
+        endpoint: endpoint.type,
+        code: recordedError(error).code,
+        cause:
+          error instanceof Error ? (error.cause instanceof Error ? error.cause.message : error.message) : undefined,
+      })
+    }
+  }
+  try {
+    await Promise.all(
+      inTurns(wanted).map(async ([first, then]) => {
+        await Promise.all(first.map((index) => bring(wanted[index] as Wanted, index)))
+        await Promise.all(then.map((index) => bring(wanted[index] as Wanted, index)))
+      }),
+    )
+  } finally {
+    await changes.close()
+  }
+  // Whoever reads one of those is sent to another one as soon as that has come, and not before.
+  for (const state of gone.filter(isServedStill)) {
+    const isFollowed = copies.every(({ endpoint, state: is }) => endpoint !== state.endpoint || is === 'ok')
+    if (isFollowed) await leaveEndpoint(product, state, deps)
+  }
   const isBehind = copies.some(({ state }) => state === 'failed')
   await updateProduct(deps.pool, product.tenant, product.id, { status: isBehind ? 'degraded' : 'deployed' })
   return byEndpoint(copies)
@@ -244,21 +292,34 @@ async function syncEndpoint(
   epochs: Epochs,
   changes: ChangeSets,
   signal: AbortSignal,
-  place: Pick<StoreSync, 'plannedHash' | 'onPlannedAnew' | 'onDropped'>,
+  {
+    onBesideBegun,
+    ...made
+  }: Pick<StoreSync, 'isNewVersion' | 'plannedHash' | 'onPlannedAnew' | 'onDropped'> & {
+    onBesideBegun(): void
+  },
   deps: SyncEndpointsDeps,
 ): Promise<SyncReceipt> {
   const serving = deps.plugins.serving(endpoint.type)
   if (!serving) throw storeMissing([endpoint.type])
-  const target = targetFor(product, plan, endpoint.config)
+  const { plugin, store } = serving
+  const place = known?.place ?? 'first'
+  const applied = known?.appliedEpoch ?? null
+  const other = hasPlaces(plugin) ? targetFor(product, plan, endpoint.config, otherPlace(place)) : null
+  // Of a copy that is made from nothing the registry may know less than the store: it may have been put back.
+  if (applied === null || known?.leftover) await clearOther(store, other, known, deps)
+  const onBegun = async () => {
+    if (!(await leftoverExpected(deps.pool, known as EndpointState))) throw fenced()
+    onBesideBegun()
+  }
   return syncStore(
     {
-      plugin: serving.plugin,
-      store: serving.store,
-      target,
+      ...{ plugin, store, target: targetFor(product, plan, endpoint.config, place) },
+      beside: other === null || applied === null ? null : { target: other, onBegun },
       fence,
-      applied: known?.appliedEpoch ?? null,
+      applied,
       isToBeDropped: isToBeDropped(known?.error ?? null),
-      ...place,
+      ...made,
       policyVersion: newest.digest,
       signal,
       changes,

@@ -4,10 +4,12 @@ import type { Lake } from '@sluice/iceberg'
 import { isSluiceError, openTenantScope, SluiceError, type Target } from '@sluice/sdk'
 import type pg from 'pg'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Place } from '../registry/endpoint-states.ts'
 import { epochsFrom, findEpoch, type Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type LakeState, stateOfScan, stateSchema, UNKNOWN_FIELD } from './lake-state.ts'
+import { nameInStore } from './places.ts'
 import type { EpochState, StoreSync } from './store-sync.ts'
 import { configFor, lakeTable, type VariantPlan } from './variants.ts'
 
@@ -16,17 +18,18 @@ export interface TargetDeps {
   readonly lake: Lake
 }
 
-/** What every hook of a store is about, for one variant at one endpoint. */
+/** What every hook of a store is about, for one variant at one endpoint, in one of its places. */
 export function targetFor(
   product: Pick<Product, 'tenant' | 'domain' | 'name'>,
   plan: VariantPlan,
   config: Readonly<Record<string, unknown>>,
+  place: Place,
 ): Target {
   return {
     scope: openTenantScope(product.tenant),
     domain: product.domain,
     product: product.name,
-    variant: plan.variant,
+    variant: nameInStore(plan.variant, place),
     schema: plan.schema,
     config: configFor(config, plan),
   }

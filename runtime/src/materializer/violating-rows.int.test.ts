@@ -184,3 +184,62 @@ test('bad rows are told as reads tell their values, whatever found them', async 
   const masked = found.get('masked')?.map((rows) => rows.check)
   assert.deepEqual(masked, ['nested'], 'others look at what is hidden')
 })
+
+/** By how many rows a check finds bad, how many are told. */
+for (const [bad, shown] of [
+  [99, 99],
+  [100, 100],
+  [101, 100],
+  [1000, 100],
+] as const) {
+  test(`of ${bad} bad rows ${shown} are told, of each variant, whatever found them`, async () => {
+    const dir = join(folder, `many-${bad}`)
+    await mkdir(dir)
+    const own = COLUMNS.filter(({ name }) => name === 'id' || name === 'string')
+    const columns = stagedColumns(own)
+    const sql = `SELECT i::INTEGER AS id, 'v' || i AS "string" FROM range(${bad}) t(i)`
+    const wanted = { kind: 'parquet-files' as const, sql, dir, columns: columns.map((c) => ({ ...c, fieldId: c.id })) }
+    const signal = AbortSignal.timeout(600_000)
+    const { files } = await engine.run({ trust: 'own', output: wanted, limits: LIMITS }, signal)
+    const staged = { files: files.map(({ path }) => path), columns, primaryKey: ['id'], rowCount: bad, lost: {} }
+    const run = { tenant: 'acme', engine, limits: LIMITS, ownLimits: LIMITS, nowMs: Date.now(), signal }
+    const checks = [
+      check('rule', { kind: 'unique', columns: ['id'] }),
+      check('query', { kind: 'sql', sql: 'SELECT id FROM {{this}}' } as Check['rule']),
+    ]
+    const checked = await runChecks(checks, staged, [], null, run)
+    const results = checked.results.map((result) =>
+      result.name === 'rule'
+        ? { ...result, passed: false, violations: bad, reads: { output: ['id'], raw: [] } }
+        : result,
+    )
+    const mask: ColumnMask = { column: 'string', classification: 'pii.name', strategy: 'partial' }
+    const schema = { columns: own, primaryKey: ['id'] }
+    const found = await violatingRows(
+      { ...checked, results, plan: { ...checked.plan, badRows: new Map([['rule', 'true']]) } },
+      staged,
+      [],
+      {
+        output: { columns: own, primaryKey: ['id'] } as unknown as OutputManifest,
+        variants: [
+          { variant: 'clear', masks: [], schema },
+          { variant: 'masked', masks: [mask], schema },
+        ] as unknown as Parameters<typeof violatingRows>[3]['variants'],
+        keys: [maskKey('pii.name', new Uint8Array(32))],
+      },
+      run,
+    )
+    for (const variant of ['clear', 'masked'] as const) {
+      const told = found.get(variant)?.map(({ check: name, rows }) => [name, rows.length])
+      assert.deepEqual(
+        told,
+        [
+          ['rule', shown],
+          ['query', shown],
+        ],
+        variant,
+      )
+    }
+    assert.equal(results.find(({ name }) => name === 'query')?.violations, bad, 'all of them are counted')
+  })
+}

@@ -1,7 +1,7 @@
 /** Logs of sources, as metrics: from the registry, as the last look at each has found it. */
 import type pg from 'pg'
 import { Gauge, type Registry } from 'prom-client'
-import { captureLoad } from '../registry/captures.ts'
+import { CAPTURE_STATES, captureLoad } from '../registry/captures.ts'
 import { FOLLOW_STATES, followLoad } from '../registry/follows.ts'
 
 export function captureMetrics(registry: Registry, pool: pg.Pool): void {
@@ -11,7 +11,7 @@ export function captureMetrics(registry: Registry, pool: pg.Pool): void {
     labelNames: ['state'],
     registers: [registry],
   })
-  new Gauge({
+  const logs = new Gauge({
     name: 'sluice_logs',
     help: 'Logs of sources by how they are kept; unreleased are those that sources keep for connections that have gone.',
     labelNames: ['state'],
@@ -20,14 +20,14 @@ export function captureMetrics(registry: Registry, pool: pg.Pool): void {
       // While the registry does not answer, what it last said stays; sluice_registry_up tells.
       const found = await captureLoad(pool).catch(() => null)
       if (found === null) return
-      this.reset()
-      bytes.reset()
-      for (const { state, captures, retainedBytes } of found) {
-        this.set({ state }, captures)
-        bytes.set({ state }, retainedBytes)
+      for (const state of CAPTURE_STATES) {
+        const load = found.find((one) => one.state === state)
+        this.set({ state }, load?.captures ?? 0)
+        bytes.set({ state }, load?.retainedBytes ?? 0)
       }
     },
   })
+  for (const state of CAPTURE_STATES) for (const metric of [logs, bytes]) metric.set({ state }, 0)
 }
 
 export function followMetrics(registry: Registry, pool: pg.Pool): void {
@@ -36,7 +36,7 @@ export function followMetrics(registry: Registry, pool: pg.Pool): void {
     help: 'How long the oldest change has waited that no run has taken yet, of all connections that are followed.',
     registers: [registry],
   })
-  new Gauge({
+  const followed = new Gauge({
     name: 'sluice_followed_connections',
     help: 'Connections with a continuous schedule: those that a runtime follows, those that none does, and those whose source could not be followed.',
     labelNames: ['state'],
@@ -51,4 +51,5 @@ export function followMetrics(registry: Registry, pool: pg.Pool): void {
       lag.set(Math.max(0, ...found.map(({ lagSeconds }) => lagSeconds)))
     },
   })
+  for (const state of FOLLOW_STATES) followed.set({ state }, 0)
 }

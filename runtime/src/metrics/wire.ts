@@ -1,6 +1,9 @@
 /** Clients of PostgreSQL: who is connected, who is let in, and how statements end. */
 import { Counter, Gauge, type Registry } from 'prom-client'
 
+const LOGINS = ['let_in', 'refused'] as const
+const STATEMENTS = ['answered', 'refused', 'failed'] as const
+
 export function wireMetrics(registry: Registry) {
   const registers = [registry]
   const connections = new Gauge({
@@ -20,9 +23,12 @@ export function wireMetrics(registry: Registry) {
     labelNames: ['outcome'],
     registers,
   })
+  // From the start: a rate knows no first step of what was not there before.
+  for (const outcome of LOGINS) logins.inc({ outcome }, 0)
+  for (const outcome of STATEMENTS) statements.inc({ outcome }, 0)
   return {
     connected: (by: 1 | -1): void => connections.inc(by),
-    login: (outcome: 'let_in' | 'refused'): void => logins.inc({ outcome }),
-    statement: (outcome: 'answered' | 'refused' | 'failed'): void => statements.inc({ outcome }),
+    login: (outcome: (typeof LOGINS)[number]): void => logins.inc({ outcome }),
+    statement: (outcome: (typeof STATEMENTS)[number]): void => statements.inc({ outcome }),
   }
 }

@@ -262,13 +262,16 @@ export async function capturesOf(
   return new Map(rows.map((row) => [row.connectionId, captureOf(row)]))
 }
 
+/** `unknown`: not looked at yet; `unreleased`: to be given up, and not yet. */
+export const CAPTURE_STATES = ['ok', 'at_risk', 'lost', 'unreachable', 'released', 'unknown', 'unreleased'] as const
+
 export interface CaptureLoad {
-  readonly state: string
+  readonly state: (typeof CAPTURE_STATES)[number]
   readonly captures: number
   readonly retainedBytes: number
 }
 
-/** By what the last look at them has found; `unreleased`: to be given up, and not yet. */
+/** By what the last look at them has found. */
 export function captureLoad(db: Queryable): Promise<readonly CaptureLoad[]> {
   return many<CaptureLoad>(
     db,

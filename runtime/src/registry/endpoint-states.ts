@@ -1,6 +1,6 @@
 /** Which epoch each serving store has of each variant, and what keeps it from the newest. */
 import type { RecordedError } from './deployments.ts'
-import { change, json, many, maybeOne, one, type Queryable } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 export interface EndpointKey {
   readonly productId: string
@@ -8,6 +8,9 @@ export interface EndpointKey {
   readonly endpoint: string
   readonly variant: string
 }
+
+/** Where a store has the copy: see `places.ts` of the materializer. */
+export type Place = 'first' | 'second'
 
 export interface EndpointState extends EndpointKey {
   readonly appliedEpoch: number | null
@@ -21,36 +24,105 @@ export interface EndpointState extends EndpointKey {
   readonly rowsLeftOut: number | null
   /** The version that made the applied epoch. */
   readonly appliedVersion: string | null
+  /** That of the applied epoch, which reads are answered from; of a copy that has none, where it is to be. */
+  readonly place: Place
+  /** The store may have something in the other place, too, which is to be dropped. */
+  readonly leftover: boolean
 }
 
 const COLUMNS = `product_id as "productId", endpoint, variant, applied_epoch as "appliedEpoch", state, error, attempts,
-  next_retry_at as "nextRetryAt", updated_at as "updatedAt", rows_left_out::float8 as "rowsLeftOut",
+  next_retry_at as "nextRetryAt", updated_at as "updatedAt", rows_left_out::float8 as "rowsLeftOut", place, leftover,
   (select m.version from materializations m where m.product_id = s.product_id and m.epoch = s.applied_epoch) as "appliedVersion"`
 
 /**
  * The store has taken the epoch: `ok` where that is the product's newest, else still `pending`. An older report that
- * comes late changes nothing.
+ * comes late changes nothing, nor does one of a place that is not the one in service any more.
  */
 export async function endpointApplied(
   db: Queryable,
   key: EndpointKey,
   epoch: number,
   rowsLeftOut: number | null = null,
+  place: Place = 'first',
 ): Promise<void> {
   await change(
     db,
     'recording what a store has',
     `with newest as (select coalesce(max(epoch), 0) <= $4 as reached from product_fences where product_id = $1)
-     insert into endpoint_states as s (product_id, endpoint, variant, applied_epoch, state, next_retry_at, rows_left_out)
+     insert into endpoint_states as s
+       (product_id, endpoint, variant, applied_epoch, state, next_retry_at, rows_left_out, place)
      select $1, $2, $3, $4, case when reached then 'ok' else 'pending' end,
-       case when reached then null else clock_timestamp() end, $5::bigint from newest
+       case when reached then null else clock_timestamp() end, $5::bigint, $6 from newest
      on conflict (product_id, endpoint, variant) do update
        set applied_epoch = excluded.applied_epoch, state = excluded.state, error = null, attempts = 0,
-         next_retry_at = excluded.next_retry_at, updated_at = now(),
-         rows_left_out = coalesce(excluded.rows_left_out, s.rows_left_out)
-       where s.applied_epoch is null or s.applied_epoch <= excluded.applied_epoch`,
-    [key.productId, key.endpoint, key.variant, epoch, rowsLeftOut],
+         next_retry_at = case when s.leftover then coalesce(excluded.next_retry_at, clock_timestamp()) else excluded.next_retry_at end,
+         updated_at = now(), rows_left_out = coalesce(excluded.rows_left_out, s.rows_left_out)
+       where s.place = excluded.place and (s.applied_epoch is null or s.applied_epoch <= excluded.applied_epoch)`,
+    [key.productId, key.endpoint, key.variant, epoch, rowsLeftOut, place],
   )
+}
+
+/**
+ * From now on the copy is served from `place`, where the store has taken the epoch. The other one is dropped when nobody reads
+ * it any more: in `leaveAfterMs`. In the transaction of a writer that nobody has overtaken; false where the copy is gone.
+ */
+export async function endpointSwitched(
+  tx: Transaction,
+  key: EndpointKey,
+  { place, epoch, rowsLeftOut }: { readonly place: Place; readonly epoch: number; readonly rowsLeftOut: number | null },
+  leaveAfterMs: number,
+): Promise<boolean> {
+  const changed = await change(
+    tx,
+    'recording what a store has',
+    `with newest as (select coalesce(max(epoch), 0) <= $4 as reached from product_fences where product_id = $1)
+     update endpoint_states s
+       set place = $6, leftover = true, applied_epoch = $4, state = case when reached then 'ok' else 'pending' end,
+         error = null, attempts = 0, updated_at = now(), rows_left_out = coalesce($5::bigint, s.rows_left_out),
+         next_retry_at = clock_timestamp() + case when reached then make_interval(secs => $7::float8 / 1000) else '0' end
+       from newest where s.product_id = $1 and s.endpoint = $2 and s.variant = $3 and s.applied_epoch <= $4`,
+    [key.productId, key.endpoint, key.variant, epoch, rowsLeftOut, place, leaveAfterMs],
+  )
+  return changed > 0
+}
+
+/**
+ * Written down before the store is given anything in the other place: whatever becomes of the writer, it does not stay there. False
+ * where that one is served by now, or the copy is gone.
+ */
+export async function leftoverExpected(db: Queryable, key: PlacedKey): Promise<boolean> {
+  const changed = await change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set leftover = true, next_retry_at = coalesce(next_retry_at, clock_timestamp())
+     where ${OF_PLACE}`,
+    placeOf(key),
+  )
+  return changed > 0
+}
+
+/** Something was found in the other place of a copy that is in order: it is dropped by whoever brings stores up to date. */
+export async function leftoverFound(db: Queryable, copy: SoundCopy): Promise<void> {
+  await change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set leftover = true, next_retry_at = clock_timestamp()
+     where ${OF_PLACE} and state = 'ok' and not leftover`,
+    placeOf(copy),
+  )
+}
+
+/** Nothing is in the other place any more; changes nothing where that one is served by now. */
+export async function leftoverDropped(db: Queryable, key: PlacedKey): Promise<void> {
+  const text = `update endpoint_states set leftover = false, next_retry_at = case when state = 'ok' then null else next_retry_at end
+     where ${OF_PLACE}`
+  await change(db, 'recording what a store has', text, placeOf(key))
+}
+
+const OF_PLACE = 'product_id = $1 and endpoint = $2 and variant = $3 and place = $4'
+
+function placeOf({ productId, endpoint, variant, place }: PlacedKey): readonly unknown[] {
+  return [productId, endpoint, variant, place]
 }
 
 /** The store could not be brought up to date; it keeps serving what it has. */
@@ -69,6 +141,21 @@ export async function endpointFailed(
        set state = 'failed', error = $4, attempts = s.attempts + 1, updated_at = now(),
          next_retry_at = clock_timestamp() + make_interval(secs => $5::float8 / 1000)`,
     [key.productId, key.endpoint, key.variant, json(error), retryAfterMs],
+  )
+}
+
+/**
+ * The product has the copy no more, and it is read until others have come. Written down before those are: whoever is killed
+ * right after them leaves a note of it. It comes due by a timetable of its own, not as long as theirs fail.
+ */
+export async function endpointOutlived(db: Queryable, key: EndpointKey, retryAfterMs: number): Promise<void> {
+  await change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set state = case when state = 'ok' then 'pending' else state end, attempts = attempts + 1,
+       next_retry_at = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
+     where product_id = $1 and endpoint = $2 and variant = $3`,
+    [key.productId, key.endpoint, key.variant, retryAfterMs],
   )
 }
 
@@ -139,21 +226,27 @@ export function isToBeDropped(error: RecordedError | null): boolean {
 /** A copy that is said to be in order. */
 export interface SoundCopy extends EndpointKey {
   readonly epoch: number
+  readonly place: Place
   /** Another one tells that it was written since. */
   readonly updatedAt: Date
 }
 
-/** The copy as it is now; null where it is not said to have that epoch, or is being written. */
-export async function soundCopy(db: Queryable, key: EndpointKey, epoch: number): Promise<SoundCopy | null> {
-  const { productId, endpoint, variant } = key
+/** A copy where it was looked at. */
+export interface PlacedKey extends EndpointKey {
+  readonly place: Place
+}
+
+/** The copy as it is now; null where it is not said to have that epoch there, or is being written. */
+export async function soundCopy(db: Queryable, key: PlacedKey, epoch: number): Promise<SoundCopy | null> {
+  const { productId, endpoint, variant, place } = key
   const found = await maybeOne<{ readonly updatedAt: Date }>(
     db,
     'reading what the stores have',
     `select updated_at as "updatedAt" from endpoint_states
-     where product_id = $1 and endpoint = $2 and variant = $3 and applied_epoch = $4 and state = 'ok'`,
-    [productId, endpoint, variant, epoch],
+     where product_id = $1 and endpoint = $2 and variant = $3 and applied_epoch = $4 and state = 'ok' and place = $5`,
+    [productId, endpoint, variant, epoch, place],
   )
-  return found && { productId, endpoint, variant, epoch, updatedAt: found.updatedAt }
+  return found && { productId, endpoint, variant, epoch, place, updatedAt: found.updatedAt }
 }
 
 /** The store has lost what it was to have; false where the copy was written since it was looked at. */
@@ -219,7 +312,7 @@ export interface AppliedCopy extends SoundCopy {
 }
 
 const APPLIED = `select s.product_id as "productId", s.endpoint, s.variant, p.tenant, m.epoch, m.committed_at as "committedAt",
-    s.updated_at as "updatedAt"
+    s.updated_at as "updatedAt", s.place
   from endpoint_states s join products p on p.id = s.product_id
     join materializations m on m.product_id = s.product_id and m.epoch = s.applied_epoch`
 
@@ -327,8 +420,9 @@ export interface DueEndpoints {
 }
 
 /**
- * Products with endpoints whose time for another attempt has come, the longest waiting first. Those whose job waits or is
- * done already are left out, so that what fails again and again stands in nobody's way, and so are tenants on their way out.
+ * Products with endpoints whose time for another attempt has come, or for what they have left to be dropped, the longest
+ * waiting first. Those whose job waits or is done already are left out, so that what fails again and again stands in nobody's
+ * way, and so are tenants on their way out.
  */
 export function endpointsDue(db: Queryable, limit: number): Promise<DueEndpoints[]> {
   return many<DueEndpoints>(
@@ -336,7 +430,7 @@ export function endpointsDue(db: Queryable, limit: number): Promise<DueEndpoints
     'reading what the stores have',
     `select s.product_id as "productId", p.tenant from endpoint_states s join products p on p.id = s.product_id
        join tenants t on t.slug = p.tenant and t.status = 'active'
-     where s.state <> 'ok' and s.next_retry_at <= clock_timestamp() and not exists (
+     where (s.state <> 'ok' or s.leftover) and s.next_retry_at <= clock_timestamp() and not exists (
        select from jobs j where j.kind = $2 and j.key = s.product_id and coalesce(j.lease_until, j.due_at) is not null)
      group by s.product_id, p.tenant order by min(s.next_retry_at) limit $1`,
     [limit, ENDPOINTS_JOB],

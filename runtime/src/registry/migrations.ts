@@ -57,6 +57,7 @@ import { inputsOfVersions } from './migrations/103-inputs-of-versions.ts'
 import { formerProducts } from './migrations/104-former-products.ts'
 import { masksOfEpochs } from './migrations/105-masks-of-epochs.ts'
 import { clock } from './migrations/108-clock.ts'
+import { twoPlaces } from './migrations/109-two-places.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -123,5 +124,6 @@ export const registryMigrations: MigrationList = {
     formerProducts,
     masksOfEpochs,
     clock,
+    twoPlaces,
   ],
 }

@@ -43,7 +43,7 @@ export function nextToCompare(
     db,
     'looking for a copy to compare',
     `select s.product_id as "productId", s.endpoint, s.variant, p.tenant, m.epoch, m.committed_at as "committedAt",
-       m.version, s.updated_at as "updatedAt"
+       m.version, s.updated_at as "updatedAt", s.place
      from products p join endpoint_states s on s.product_id = p.id
        join product_fences f on f.product_id = p.id and f.epoch = s.applied_epoch
        join materializations m on m.product_id = s.product_id and m.epoch = s.applied_epoch

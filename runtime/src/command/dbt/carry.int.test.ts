@@ -8,7 +8,7 @@ import { loadConfig } from '../../config.ts'
 import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
 import { manifestParser } from '../lint.ts'
 import { fieldOf, projectOf, readProject } from './artifacts.ts'
-import { type Carried, type Choices, carryProject, type Outcome } from './carry.ts'
+import { type Carried, type Choices, carryProject, knownKey, type Outcome } from './carry.ts'
 import { checkFree, writeProducts } from './folder.ts'
 import { withJudge } from './judge.ts'
 
@@ -87,6 +87,28 @@ describe('models of dbt as products', () => {
     // What is made of it is for no more readers, and shows no more.
     assert.equal(file(found[1], 'product').classification, 'confidential')
     assert.equal(file(found[1], 'output').schema[1].classification, 'pii.identifier')
+  })
+
+  it('have the classes that products give to their tables already, whatever the project says, and say so', async () => {
+    const source = { ...ORDERS, columns: COLUMNS }
+    for (const [said, classes, expected] of [
+      [null, ['pii.identifier'], 'pii.identifier'],
+      ['pii.email', ['pii.identifier'], 'pii.identifier'],
+      ['pii.email', ['pii.contact', 'pii.email'], 'pii.email'],
+      ['pii.email', [], 'pii.email'],
+      [null, [], undefined],
+    ] as const) {
+      const columns = { ...COLUMNS, email: { ...COLUMNS.email, meta: said === null ? {} : { classification: said } } }
+      const models = [model('a', { columns }), model('b', made('a'))]
+      const known = new Map([[knownKey('shop.orders', 'EMAIL'), classes]])
+      const { carried: found } = await carried(manifestOf(models, { 'source.orders': source }), { known })
+      for (const product of found) {
+        const [id, email] = file(product, 'output').schema
+        assert.deepEqual([id.classification, email.classification], [undefined, expected], product.name)
+        const isTold = product.notes.includes(`email: ${expected}, by which products hide already what it is made of`)
+        assert.equal(isTold, classes.length > 0, product.notes.join('\n'))
+      }
+    }
   })
 
   it('are left out with what is made of them, and the reason is told', async () => {

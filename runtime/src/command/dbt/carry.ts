@@ -25,7 +25,12 @@ export interface Choices {
   readonly tables: ReadonlySet<string>
   /** Classes that are masked besides pii.*. */
   readonly sensitive: readonly string[]
+  /** Classes by which products hide columns of the connection already, by `knownKey`. Absent: nobody was asked. */
+  readonly known?: ReadonlyMap<string, readonly string[]>
 }
+
+/** @param table with its schema */
+export const knownKey = (table: string, column: string): string => JSON.stringify([table, column.toLowerCase()])
 
 export interface Carried {
   readonly model: DbtNode
@@ -198,12 +203,17 @@ class Carrier {
     const classes = new Map(
       node.columns.map((column) => [column.name.toLowerCase(), columnClass(column, this.#choices.sensitive)]),
     )
-    const columns = known?.map((column) => ({
-      name: column.name,
-      type: lakeType(column.type, adapter)?.type ?? ('string' as LogicalType),
-      classification: classes.get(column.name.toLowerCase()) ?? null,
-    }))
     const input = { name, connection: this.#choices.connection, table: `${schema}.${table}` }
+    const columns = known?.map((column): OutputColumn => {
+      const hiding = this.#choices.known?.get(knownKey(input.table, column.name)) ?? []
+      const said = classes.get(column.name.toLowerCase()) ?? null
+      return {
+        name: column.name,
+        type: lakeType(column.type, adapter)?.type ?? ('string' as LogicalType),
+        classification: knownOr(said, hiding),
+        ...(hiding.length === 0 ? {} : { known: hiding }),
+      }
+    })
     return { id: node.id, input, columns: columns ?? null }
   }
 
@@ -231,7 +241,7 @@ class Carrier {
     if (names.length === 0)
       throw new Refused('its columns are not known: run dbt docs generate, then dbt compile --full-refresh')
     const described = new Map(model.columns.map((column) => [column.name.toLowerCase(), column]))
-    const classes = inheritedClasses(judged, inputs)
+    const inherited = inheritedColumns(judged, inputs)
     const unfit = names.find(({ name }) => !COLUMN_NAME.test(name) || columnRefusal(name) !== null)
     if (unfit !== undefined)
       throw new Refused(`its column "${unfit.name}" cannot be called so: give it another name in the model`)
@@ -244,10 +254,16 @@ class Carrier {
       if (lake !== null && lake.type !== type.type) notes.push(`${name}: ${said} in dbt, ${type.type} here`)
       const dbt = described.get(name.toLowerCase())
       const own = dbt === undefined ? null : columnClass(dbt, this.#choices.sensitive)
+      const from = inherited.get(name.toLowerCase())
+      const known = from?.known ?? []
+      const classification = knownOr(own, known) ?? from?.classification ?? null
+      if (known.length > 0 && classification !== null)
+        notes.push(`${name}: ${classification}, by which products hide already what it is made of`)
       return {
         name,
         ...type,
-        classification: own ?? classes.get(name.toLowerCase()) ?? null,
+        classification,
+        ...(known.length === 0 || classification === null ? {} : { known: [classification] }),
         ...(dbt === undefined || dbt.description === '' ? {} : { description: dbt.description }),
         ...(dbt?.constraints.includes('not_null') ? { isRequired: true } : {}),
       }
@@ -351,28 +367,36 @@ const asListed = ({ name, dataType }: DbtNode['columns'][number]) => ({ name, ty
 const plainCase = (name: string, adapter: string): string =>
   adapter === 'snowflake' && name === name.toUpperCase() ? name.toLowerCase() : name
 
+/** What is said, where products hide the column by it already, or do not hide it; else the class by which they do. */
+function knownOr(said: string | null, known: readonly string[]): string | null {
+  return said === null || (known.length > 0 && !known.includes(said)) ? (known[0] ?? said) : said
+}
+
 /** By column of the output, the class of a column that its values are made of. */
-function inheritedClasses(judged: Judged | null, inputs: readonly ReadInput[]): ReadonlyMap<string, string> {
-  const classes = new Map<string, string>()
-  const classOf = (inputName: string | null, column: string) =>
+function inheritedColumns(
+  judged: Judged | null,
+  inputs: readonly ReadInput[],
+): ReadonlyMap<string, Pick<OutputColumn, 'classification' | 'known'>> {
+  const found = new Map<string, Pick<OutputColumn, 'classification' | 'known'>>()
+  const hidden = (inputName: string | null, column: string) =>
     inputs
       .filter(({ input }) => inputName === null || input.name.toLowerCase() === inputName.toLowerCase())
       .flatMap(({ columns }) => columns ?? [])
       .find(({ name, classification }) => name.toLowerCase() === column.toLowerCase() && classification !== null)
-      ?.classification
   if (judged === null || judged.refusal !== null) {
     // Nothing says what columns are made of; those of one name are taken for the same.
     for (const { name } of inputs.flatMap(({ columns }) => columns ?? [])) {
-      const own = classOf(null, name)
-      if (own) classes.set(name.toLowerCase(), own)
+      const own = hidden(null, name)
+      if (own) found.set(name.toLowerCase(), own)
     }
-    return classes
+    return found
   }
   for (const { name, direct } of judged.lineage) {
-    const [own] = direct.flatMap(({ table, column }) => classOf(table.at(-1) ?? null, column) ?? [])
-    if (own !== undefined) classes.set(name.toLowerCase(), own)
+    const all = direct.flatMap(({ table, column }) => hidden(table.at(-1) ?? null, column) ?? [])
+    const own = all.find(({ known = [] }) => known.length > 0) ?? all[0]
+    if (own !== undefined) found.set(name.toLowerCase(), own)
   }
-  return classes
+  return found
 }
 
 const NO_KEY_TYPES = ['float', 'double', 'json']

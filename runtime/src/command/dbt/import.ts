@@ -1,12 +1,13 @@
-/** `sluice dbt import`: the models of a compiled dbt project, as a folder of products. No server is asked. */
+/** `sluice dbt import`: the models of a compiled dbt project, as a folder of products. A server is asked with --known-classes alone. */
 
 import { nameRefusal } from '../../manifest/names.ts'
 import { listed, required, UsageError } from '../arguments.ts'
 import { type CommandCall, Ending, word } from '../command.ts'
 import { manifestParser } from '../lint.ts'
+import { discoveredTables } from '../product-init.ts'
 import { plain, textTable } from '../text-table.ts'
 import { type DbtNode, type DbtProject, readProject } from './artifacts.ts'
-import { carryProject, type Outcome } from './carry.ts'
+import { carryProject, knownKey, type Outcome } from './carry.ts'
 import { checkFree, writeProducts } from './folder.ts'
 import { withJudge } from './judge.ts'
 
@@ -31,10 +32,21 @@ export async function importDbt(call: CommandCall): Promise<Ending> {
   if (unknown !== undefined) throw new UsageError(`--tables: the project has no model "${unknown}"`)
   const config = await call.config()
   const parse = await manifestParser(config)
-  const choices = { connection, namespace, tables, sensitive: config.masking.sensitive }
+  const known = call.args.flags['known-classes'] === undefined ? {} : { known: await knownClasses(call, connection) }
+  const choices = { connection, namespace, tables, sensitive: config.masking.sensitive, ...known }
   const outcome = await withJudge((judge) => carryProject(project, choices, judge, parse))
   if (outcome.carried.length > 0) await writeProducts(folder, outcome.carried)
   return ending(call, folder, project, outcome)
+}
+
+/** As far as the caller may know them. */
+async function knownClasses(call: CommandCall, connection: string): Promise<ReadonlyMap<string, readonly string[]>> {
+  const tables = await discoveredTables(await call.client(), connection)
+  return new Map(
+    tables.flatMap(({ schema, name: table, columns }) =>
+      columns.map(({ name, classes = [] }) => [knownKey(`${schema}.${table}`, name), classes] as const),
+    ),
+  )
 }
 
 function ending(call: CommandCall, folder: string, project: DbtProject, outcome: Outcome): Ending {

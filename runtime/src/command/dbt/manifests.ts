@@ -24,6 +24,8 @@ export interface OutputColumn {
   /** The transform gives a list or a struct, and the column is a document. */
   readonly isNested?: boolean
   readonly isRequired?: boolean
+  /** Classes by which products hide the column already, or what it is made of: another one would be a lowering. */
+  readonly known?: readonly string[]
   readonly description?: string
   /** Null: public. */
   readonly classification: string | null

@@ -227,6 +227,7 @@ describe('a contract as a product', () => {
       'schema[0].properties[4].logicalType',
       'schema[0].properties[5].logicalTypeOptions.maxLength',
       'schema[0].properties[6].items',
+      'schema[0].properties[6].logicalType',
       'schema[0].properties[7].quality[0].dimension',
       'schema[0].properties[7].quality[0].mustBeLessThan',
       'schema[0].properties[7].quality[0].severity',
@@ -257,6 +258,64 @@ describe('a contract as a product', () => {
     )
     assert.ok(lost.some((one) => /^schema\[0\]\.properties\[4\]\.quality\[0\]: cannot be a check here: /.test(one)))
     assert.ok(lost.some((one) => /^customProperties: sluiceEndpoints: /.test(one)))
+  })
+
+  it('says again of each type and format what it said, or tells that it does not', () => {
+    const options: readonly object[] = [
+      {},
+      ...[
+        ...'i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 uuid binary'.split(' '),
+        'email',
+        'uri',
+        'yyyy-MM-dd',
+      ].map((format) => ({ format })),
+      { timezone: true },
+      { timezone: false },
+    ]
+    const logicals = [...'string integer number boolean date timestamp time object array'.split(' '), undefined]
+    const physicals = [
+      undefined,
+      'smallint',
+      'tinyint',
+      'bigint',
+      'json',
+      'uuid',
+      'decimal(9,2)',
+      'varchar(9)',
+      'geometry',
+    ]
+    for (const logicalType of logicals) {
+      for (const physicalType of physicals) {
+        const properties = options.map((logicalTypeOptions, at) =>
+          JSON.parse(JSON.stringify({ name: `c${at}`, logicalType, physicalType, logicalTypeOptions })),
+        )
+        const schema = [{ name: 'tbl', properties }]
+        const contract = {
+          apiVersion: 'v3.1.0',
+          kind: 'DataContract',
+          id: 'x',
+          version: '1.0.0',
+          status: 'active',
+          schema,
+        }
+        const { draft, lost } = draftOfContract(contractText(contract), CHOICES, parseAll)
+        const again = contractOf(valuesOf(filesOf(draft, null)), FACTS).contract as unknown as typeof contract
+        for (const [at, was] of properties.entries()) {
+          const now = again.schema[0]?.properties.find(({ name }) => name === was.name)
+          const place = `schema[0].properties[${at}]`
+          const isTold = (...keys: string[]) =>
+            keys.some((key) => lost.some((one) => one.startsWith(`${place}.${key}:`)))
+          const text = `${JSON.stringify(was)} ${JSON.stringify(now)} ${JSON.stringify(lost)}`
+          for (const key of ['format', 'timezone']) {
+            const isSame =
+              was.logicalTypeOptions[key] === undefined || was.logicalTypeOptions[key] === now.logicalTypeOptions?.[key]
+            assert.notEqual(isSame, isTold(`logicalTypeOptions.${key}`), text)
+          }
+          const isOf = was.logicalType === undefined || was.logicalType === now.logicalType
+          assert.ok(isOf || isTold('logicalType', 'physicalType'), text)
+        }
+      }
+    }
   })
 
   it('is of one object, and of one that is asked for', () => {

@@ -10,7 +10,7 @@ import { ColumnNames, whyRenamed } from '../product-names.ts'
 import { noKeyType, proposedRole, proposedTime } from '../proposed-parts.ts'
 import { OWN } from './contract.ts'
 import { ownProperties, type Part } from './part.ts'
-import { typeFrom } from './types.ts'
+import { contractType, typeFrom } from './types.ts'
 
 export interface ReadColumns {
   readonly columns: readonly DraftColumn[]
@@ -102,6 +102,7 @@ function columnFrom(part: Part, written: string, name: string, table: string | n
     timezone: options.value('timezone'),
   })
   if (lost !== null) part.say(physical === null ? 'logicalType' : 'physicalType', lost)
+  sayUnkept(part, options, type, lost !== null)
   if (part.has('properties') || part.has('items')) {
     part.say(part.has('items') ? 'items' : 'properties', 'what is inside of a value is not described here')
     part.value('items')
@@ -134,6 +135,20 @@ function columnFrom(part: Part, written: string, name: string, table: string | n
       ...classFrom(part, written, type, table),
       ...(description === null ? {} : { description: description.slice(0, MANIFEST_LIMITS.descriptionLength) }),
     },
+  }
+}
+
+/** What a contract that is made of the column says otherwise. */
+function sayUnkept(part: Part, options: Part, type: LogicalType, isTold: boolean): void {
+  const back = contractType(type)
+  const logical = part.text('logicalType')
+  if (logical !== null && logical !== back.logicalType && !isTold) {
+    part.say('logicalType', `"${logical.slice(0, 100)}" is ${type} here`)
+  }
+  for (const key of ['format', 'timezone']) {
+    const value = options.value(key)
+    if (value === undefined || value === back.logicalTypeOptions?.[key]) continue
+    options.say(key, `${JSON.stringify(value)?.slice(0, 100)} is not kept: the column is of the type ${type} here`)
   }
 }
 

@@ -48,6 +48,9 @@ const PHYSICAL: readonly (readonly [RegExp, LogicalType])[] = [
   ],
 ]
 
+/** Whole numbers of fewer bytes than any that the lake has. */
+const NARROW = /^\s*(smallint|int2|mediumint|tinyint)\b/i
+
 export interface FoundType {
   readonly type: LogicalType
   /** What the lake's type does not say of the contract's; null: nothing. */
@@ -66,7 +69,8 @@ export function typeFrom(
   // The lake keeps no length of texts, nor how many digits a second has.
   if (known !== null) {
     const hasLength = /\(/.test(physical as string) && !known.startsWith('decimal') && known !== 'boolean'
-    return { type: known, lost: hasLength ? `${(physical as string).slice(0, LONGEST)} is ${known} here` : null }
+    const isWider = hasLength || NARROW.test(physical as string)
+    return { type: known, lost: isWider ? `${(physical as string).slice(0, LONGEST)} is ${known} here` : null }
   }
   const found = logical === null ? null : logicalType(logical, options)
   const unknown = physical === null ? '' : `the type ${physical.slice(0, LONGEST)} is not known, and `

@@ -8,6 +8,7 @@ import {
   syncConnection,
   testConnection,
 } from '../../operations/connections/connections.ts'
+import { knownClasses } from '../../operations/connections/known-classes.ts'
 import {
   type Following,
   type ScheduledConnection,
@@ -200,9 +201,11 @@ export function connectionRoutes(deps: ProductsDeps, cursors: Cursors): readonly
       errors: ['connection_not_found', 'address_refused'],
       async handler(call) {
         const tables = await discoverConnection(deps, call, call.params.connection_name)
-        const { id } = await connectionOf(deps, call.tenant, call.params.connection_name)
+        const { id, name: connection } = await connectionOf(deps, call.tenant, call.params.connection_name)
         const mayRead = rawReader(deps, call.principal, call.tenant)
         const rights = await Promise.all(tables.map(({ schema, name }) => mayRead(id, `${schema}.${name}`)))
+        const readable = tables.filter((_, index) => rights[index])
+        const classesOf = await knownClasses(deps, call.tenant, connection, readable)
         return {
           body: {
             tables: tables.map((table, index) => ({
@@ -217,6 +220,7 @@ export function connectionRoutes(deps: ProductsDeps, cursors: Cursors): readonly
                 type,
                 source_type: sourceType,
                 nullable,
+                classes: classesOf(table, name),
               })),
               suggested_cursor: table.suggestedCursor,
             })),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
+import { TenantTurns } from '../../operations/deploy/tenant-turns.ts'
 import type { PreviewsDeps } from '../../operations/previews/deps.ts'
 import { previewDraft } from '../../operations/previews/preview.ts'
-import { TenantTurns } from '../../operations/previews/tenant-turns.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Preview, previewReply } from './preview-shapes.ts'
 import { PLAN_ERRORS } from './product-deployments.ts'

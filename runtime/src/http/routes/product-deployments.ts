@@ -2,7 +2,9 @@
 import { Type } from 'typebox'
 import { deployProduct, planManifests } from '../../operations/deploy/deploy.ts'
 import type { DeployDeps } from '../../operations/deploy/deps.ts'
+import type { AccessPlan } from '../../operations/deploy/group-columns.ts'
 import type { DeployAnswer } from '../../operations/deploy/plan.ts'
+import type { RowsPlan } from '../../operations/deploy/plan-rows.ts'
 import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/deploy/rollback.ts'
 import { requireMember } from '../../operations/permissions.ts'
 import { clearColumns } from '../../operations/products/clear-columns.ts'
@@ -279,9 +281,23 @@ export function deploymentRoutes(deps: DeployDeps, cursors: Cursors): readonly R
 }
 
 export function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
-  const { estimatedRows, loweredClasses, reaches, downstream, sharedChecks, reads, ...same } = plan
+  const {
+    estimatedRows,
+    estimatedFrom,
+    rows,
+    access,
+    loweredClasses,
+    reaches,
+    downstream,
+    sharedChecks,
+    reads,
+    ...same
+  } = plan
   const told = {
     estimated_rows: estimatedRows,
+    estimated_from: estimatedFrom,
+    rows: rows && rowsJson(rows),
+    access: access && accessJson(access),
     lowered_classes: loweredClasses,
     reaches: reaches.map(({ productId, isBlocked, isInService, ...reached }) => ({
       product_id: productId,
@@ -302,6 +318,14 @@ export function deployReply({ digest, storesHash, plan, deployment, runId }: Dep
   if (deployment === null) return { body: { dry_run: true, verdict: plan.verdict, ...hashes, plan: shown } }
   const body = { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, ...hashes, plan: shown }
   return { status: 201, body }
+}
+
+function rowsJson({ before, after, leaving, coming, notCounted }: RowsPlan) {
+  return { before, after, leaving, coming, not_counted: notCounted }
+}
+
+function accessJson({ groups, leftOut, changedLeftOut }: AccessPlan) {
+  return { groups, groups_left_out: leftOut, changed_left_out: changedLeftOut }
 }
 
 function rollbackReply({ deployment, run, notes }: RollbackAnswer): Reply {

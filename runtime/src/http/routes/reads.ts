@@ -110,8 +110,8 @@ export function readDeps(queries: QueriesDeps, cursors: Cursors): ReadDeps {
     find: (tenant, reference, domain) => queries.served.find(tenant, reference, domain),
     forget: (tenant) => queries.served.drop(tenant),
     withCopyAt: (product, type, at) => queries.served.withCopyAt(product, type, at),
-    async doubt({ served: { epoch, committedAt, store, target }, product, type: endpoint, variant }, again) {
-      const key = { productId: product.id, endpoint, variant }
+    async doubt({ served: { epoch, committedAt, store, target, place }, product, type: endpoint, variant }, again) {
+      const key = { productId: product.id, endpoint, variant, place }
       const expected = { epoch, committedAt: new Date(committedAt) }
       const look = async () => {
         const loss = await lossBy(again, store, target)

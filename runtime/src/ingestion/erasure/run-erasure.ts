@@ -276,7 +276,7 @@ async function prove(
     if (key !== null && (await rowsOfKey(clear, key, true, search, run.signal)) > 0) throw unfinished(name)
     const { epoch } = outcomes.find(({ id }) => id === product.id) as ProductOutcome
     for (const copy of await endpointStates(deps.pool, product.id)) {
-      if (copy.state !== 'ok' || (copy.appliedEpoch ?? 0) < (epoch ?? 0))
+      if (copy.state !== 'ok' || copy.leftover || (copy.appliedEpoch ?? 0) < (epoch ?? 0))
         throw unfinished(`the ${copy.endpoint} store of ${name}`)
     }
     products.push({ name, epoch: epoch as number, by_key: key !== null, histories: historiesOf(manifests) })

@@ -68,6 +68,10 @@ export function splitSecrets(plugin: ConnectorPlugin, settings: Readonly<Record<
 /** What an answer shows in place of each secret that a connection has. */
 export const HIDDEN_SECRET = '********'
 
+/** Names of those that are sent as answers show them. */
+export const hiddenFields = (secrets: Readonly<Record<string, string>>): readonly string[] =>
+  Object.keys(secrets).filter((field) => secrets[field] === HIDDEN_SECRET)
+
 /**
  * Without those that are sent as answers show them: who sends settings back as they were shown keeps what is stored. Throws
  * INVALID_DATA `invalid_connection_config` where nothing is stored that could be kept: it would be a secret that logs in nowhere.
@@ -76,7 +80,7 @@ export function withoutHidden(
   secrets: Readonly<Record<string, string>>,
   stored: readonly string[],
 ): Readonly<Record<string, string>> {
-  const hidden = Object.keys(secrets).filter((field) => secrets[field] === HIDDEN_SECRET)
+  const hidden = hiddenFields(secrets)
   const unknown = hidden.filter((field) => !stored.includes(field))
   if (unknown.length === 0)
     return Object.fromEntries(Object.entries(secrets).filter(([field]) => !hidden.includes(field)))

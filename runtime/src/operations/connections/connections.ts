@@ -38,7 +38,7 @@ import { leaveCapture } from './captures.ts'
 import {
   changedSettings,
   checkSecretsAreSent,
-  HIDDEN_SECRET,
+  hiddenFields,
   isMap,
   leadsElsewhere,
   parseConfig,
@@ -384,7 +384,7 @@ async function keptSecrets(
   id: string,
   { open, secrets }: ReturnType<typeof splitSecrets>,
 ): Promise<Readonly<Record<string, string>>> {
-  const hidden = Object.keys(secrets).filter((field) => secrets[field] === HIDDEN_SECRET)
+  const hidden = hiddenFields(secrets)
   if (hidden.length === 0) return {}
   return inTransaction(pool, async (tx) => {
     // A secret that somebody stores just now is of the settings that he stores with it.

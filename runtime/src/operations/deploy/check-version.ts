@@ -36,7 +36,8 @@ import { checkClasses, loweredClasses, opensProduct, sourceOwners } from './colu
 import { comparisonNotes } from './comparison.ts'
 import type { DeployDeps } from './deps.ts'
 import { checkNotes, judgedColumns } from './judged-columns.ts'
-import { estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
+import { lackingNote, lakeChanges, sourceRows, storePlans } from './plan.ts'
+import { planEffects } from './plan-effects.ts'
 import { placed, withPlaces } from './problem-places.ts'
 import { followedProducts, scheduleNotes } from './product-schedule.ts'
 import { reachNote, reachOf } from './raised-classes.ts'
@@ -49,6 +50,7 @@ import {
   downstreamOf,
   expectationNotes,
   judgedUpstreams,
+  keptUpstreams,
   opensUpstreams,
   requireNoCycle,
   returningNotes,
@@ -66,13 +68,17 @@ export function loweringProblem(lowered: readonly string[], named: readonly stri
   })
 }
 
-/** Whether these manifests can run, and whether the caller may put them in service. */
+/**
+ * Whether these manifests can run, and whether the caller may put them in service.
+ * @param isPlan whether what the version does is counted, too, which a deployment does not wait for
+ */
 export async function checkManifests(
   platform: DeployDeps,
   call: TenantCall,
   product: Product,
   version: string,
   kept: ManifestRecord<ManifestSet>,
+  isPlan = false,
 ): Promise<Checked> {
   const connections = await connectionsOf(platform, call.tenant, kept.normalised)
   // Before the source is asked: what it has, and whether it answers, is nothing for those who may not read it.
@@ -110,7 +116,6 @@ export async function checkManifests(
   const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
   const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
   await requireLogs(platform, meant, connections, sources.tables, call.signal)
-  const leaving = await leavingRows(platform, product, live, meant, accessBy(upstreams), call.signal)
   const lacking = await inputsLackingValues(platform, call.tenant, meant)
   const readings = hidden.size === 0 ? new Map() : await checkReadings(platform, call, manifests, sources.tables)
   const owners = await sourceOwners(platform, product, manifests, lowering, live)
@@ -135,6 +140,20 @@ export async function checkManifests(
   const followed = await followedProducts(platform, call, product, manifests).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
   })
+  const stores = await storePlans(platform, product, manifests, live)
+  // Last: what is refused costs no counting.
+  const effects = await planEffects(platform, call, {
+    product,
+    live,
+    next: meant,
+    upstreamOf: accessBy(upstreams),
+    reads: { live: inService?.upstreams ?? null, next: keptUpstreams(call, manifests, upstreams) },
+    judged,
+    readers,
+    stores,
+    sourceRows: sourceRows(manifests, sources.estimates),
+    isPlan,
+  })
   return {
     product,
     texts: kept.manifests,
@@ -154,17 +173,17 @@ export async function checkManifests(
       verdict: compatibility?.verdict ?? 'initial',
       changes: compatibility?.changes ?? [],
       lake: lakeChanges(live, manifests),
-      stores: await storePlans(platform, product, manifests, live),
+      stores,
       loweredClasses: lowered,
       reaches: reach.products,
       downstream,
-      estimatedRows: estimatedRows(manifests, sources.estimates),
+      ...effects,
       warnings: [...parsed.warnings, ...sources.warnings, ...excess, ...readershipWarnings(readership)],
       sharedChecks: shared,
       reads,
       notes: [
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
-        ...deleteNotes(live, meant, reads, leaving),
+        ...deleteNotes(live, meant, reads, effects.rows?.leaving),
         ...castNotes({ origins }),
         ...comparisonNotes(live, meant),
         ...lacking.map(lackingNote),

@@ -61,7 +61,7 @@ export async function deployProduct(
 ): Promise<DeployAnswer> {
   requireDeveloper(call.principal)
   checkVersion(request.version)
-  const judged = await judgeDraft(platform, call, reference, request)
+  const judged = await judgeDraft(platform, call, reference, request, request.dryRun)
   const { draft, checked } = judged
   const hasPreview = request.stage === 'preview' && (await previewOf(platform.pool, checked.product.id)) !== null
   const found = [...judged.found, ...(hasPreview ? [previewExists()] : [])]
@@ -86,12 +86,16 @@ export interface JudgedDraft {
   readonly found: readonly SluiceError[]
 }
 
-/** Writes nothing. Throws 422 `manifests_invalid` and its kin, 403 of rights, 409 `plan_changed`, `draft_of_another`, `manifests_missing`. */
+/**
+ * Writes nothing. Throws 422 `manifests_invalid` and its kin, 403 of rights, 409 `plan_changed`, `draft_of_another`, `manifests_missing`.
+ * @param isPlan as of `checkManifests`
+ */
 export async function judgeDraft(
   platform: DeployDeps,
   call: TenantCall,
   reference: string,
   request: DeployRequest,
+  isPlan = false,
 ): Promise<JudgedDraft> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
@@ -103,7 +107,7 @@ export async function judgeDraft(
     })
   }
   checkDraft(call, draft, request)
-  return { draft, ...(await checkNew(platform, call, product, request, draft)) }
+  return { draft, ...(await checkNew(platform, call, product, request, draft, isPlan)) }
 }
 
 /**
@@ -126,7 +130,7 @@ export async function planManifests(
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { digest } = parsed.manifests
   const kept = { productId: product.id, manifests: texts as Draft['manifests'], normalised: parsed.manifests, digest }
-  const { checked, found } = await checkNew(platform, call, product, request, kept)
+  const { checked, found } = await checkNew(platform, call, product, request, kept, true)
   return planned(checked, digest, [...first, ...found])
 }
 
@@ -137,8 +141,9 @@ export async function checkNew(
   product: Product,
   request: Pick<DeployRequest, 'version' | 'lower' | 'breaks'>,
   kept: ManifestRecord<ManifestSet>,
+  isPlan = false,
 ): Promise<{ readonly checked: Checked; readonly found: readonly SluiceError[] }> {
-  const checked = await checkManifests(platform, call, product, request.version, kept)
+  const checked = await checkManifests(platform, call, product, request.version, kept, isPlan)
   await checkForNow(platform, call, checked).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
   })

@@ -2,7 +2,6 @@
 import {
   CLEAR,
   checkNames,
-  isSluiceError,
   type Plan,
   planOfSteps,
   type SchemaVerdict,
@@ -14,18 +13,22 @@ import {
 import type { Compatibility } from '../../manifest/compatibility.ts'
 import { qualified } from '../../manifest/context.ts'
 import { digestOf } from '../../manifest/digest.ts'
-import { type Input, keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
-import type { InputDeps } from '../../materializer/inputs.ts'
-import { rowsLeaving } from '../../materializer/rows-leaving.ts'
+import { hasPlaces } from '../../materializer/places.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, servesVariant } from '../../materializer/variants.ts'
+import type { ServingType } from '../../plugins/plugin-set.ts'
 import type { Deployment } from '../../registry/deployments.ts'
+import { endpointStates } from '../../registry/endpoint-states.ts'
 import type { Product } from '../../registry/products.ts'
 import type { InputRead } from '../products/input-reads.ts'
 import type { SharedCheck } from '../products/shared-checks.ts'
 import type { DeployDeps } from './deps.ts'
+import type { AccessPlan } from './group-columns.ts'
+import type { PlaceCost, RowEstimate } from './plan-cost.ts'
+import type { RowsPlan } from './plan-rows.ts'
 import type { Reached } from './raised-classes.ts'
 import type { Downstream } from './upstreams.ts'
 
@@ -36,6 +39,14 @@ export interface DeployPlan {
   readonly lake: readonly string[]
   readonly stores: readonly StorePlan[]
   readonly estimatedRows: number | null
+  /** How that is known. Null: it is not. */
+  readonly estimatedFrom: RowEstimate['from']
+  /** Null: not asked for, as by a deployment, which makes the rows anyway. */
+  readonly rows: RowsPlan | null
+  /** Who is shown what. Null as `rows`. */
+  readonly access: AccessPlan | null
+  /** What is written, where. Null as `rows`. */
+  readonly cost: readonly PlaceCost[] | null
   /** Columns whose class the version makes lower. */
   readonly loweredClasses: readonly string[]
   /** Other products with columns made of source columns that are hidden from now on. */
@@ -86,35 +97,6 @@ export interface DeployProblem {
   readonly remedy: string | null
 }
 
-const COUNT_LIMITS = { timeoutMs: 20_000, threads: 1 } as const
-const MB = 1024 * 1024
-
-/**
- * How many rows the version takes from the product that those before it kept: undefined where it keeps them too, null
- * where they could not be counted, be it that an input was never read or that the transform takes too long for a plan.
- */
-export async function leavingRows(
-  platform: DeployDeps,
-  product: Product,
-  live: ManifestSet | null,
-  next: ManifestSet,
-  upstreamOf: InputDeps['upstreamOf'],
-  signal: AbortSignal,
-): Promise<number | null | undefined> {
-  if (live === null || !keepsMissing(live.output) || keepsMissing(next.output)) return undefined
-  if (next.output.primaryKey.length === 0) return null
-  const { pool, engine, distributed, lake, scratchDirectory, config } = platform
-  const limits = { ...COUNT_LIMITS, memoryBytes: config.limits.transform_memory_mb * MB }
-  try {
-    const deps = { pool, engine, distributed, lake, scratchDirectory, limits, upstreamOf }
-    return await rowsLeaving(product, next, deps, signal)
-  } catch (error) {
-    signal.throwIfAborted()
-    if (isSluiceError(error)) return null
-    throw error
-  }
-}
-
 /** For the plan: an input whose raw table lacks values that the version uses. */
 export function lackingNote({ name, connection }: Input): string {
   return `the input "${name}" was read when no product used all these columns, and lacks values of them: the next sync of "${connection}" reads the table whole, and the product is made of it then`
@@ -144,16 +126,18 @@ export async function storePlans(
   live: ManifestSet | null,
 ): Promise<DeployPlan['stores']> {
   const plans: StorePlan[] = []
+  const states = await endpointStates(platform.pool, product.id)
   const former = live === null ? [] : planVariants(live.output, [], platform.rules)
   for (const { type, config } of manifests.serving.endpoints) {
     const serving = platform.plugins.serving(type)
     for (const variant of planVariants(manifests.output, [], platform.rules)) {
       if (!serving || !servesVariant(type, config, variant, manifests.output)) continue
-      const target = targetFor(product, variant, config)
+      const state = states.find((one) => one.endpoint === type && one.variant === variant.variant)
+      const target = targetFor(product, variant, config, state?.place ?? 'first')
       checkNames(target, serving.plugin.capabilities)
       const previous = former.find((before) => before.variant === variant.variant)?.schema ?? null
       const columns = await verdictsOf(serving.store, target, previous)
-      plans.push({ endpoint: type, variant: variant.variant, ...(await stepsOf(serving.store, target)), columns })
+      plans.push({ endpoint: type, variant: variant.variant, ...(await stepsOf(serving, target)), columns })
     }
   }
   return plans.sort((a, b) => Number(b.variant === CLEAR) - Number(a.variant === CLEAR))
@@ -169,8 +153,11 @@ async function verdictsOf(
   return verdicts.map(({ column, verdict, reason }) => ({ name: column.name, verdict, reason }))
 }
 
-/** A copy that cannot be changed into what is wanted is built anew from the lake. */
-async function stepsOf(store: ServingStore, target: Target): Promise<Pick<StorePlan, 'steps' | 'hash'>> {
+/** A copy that cannot be changed into what is wanted is built anew from the lake: beside the one that is read, where the store has room. */
+async function stepsOf(
+  { store, plugin }: Pick<ServingType, 'store' | 'plugin'>,
+  target: Target,
+): Promise<Pick<StorePlan, 'steps' | 'hash'>> {
   try {
     const { steps, hash } = await store.provision(target, 'plan')
     return { steps, hash }
@@ -178,8 +165,9 @@ async function stepsOf(store: ServingStore, target: Target): Promise<Pick<StoreP
     if (!isSchemaConflict(error)) throw error
     const { steps } = await store.drop(target, 'plan')
     const reason = (error as SluiceError).message
+    const beside = hasPlaces(plugin) ? ', beside the one that is read until it is whole' : ''
     return {
-      steps: [...steps, { action: 'replace', description: `build the copy anew from the lake: ${reason}` }],
+      steps: [...steps, { action: 'replace', description: `build the copy anew from the lake${beside}: ${reason}` }],
       hash: null,
     }
   }
@@ -191,7 +179,11 @@ export function storesHash(stores: DeployPlan['stores']): string {
   return digestOf(facts)
 }
 
-export function estimatedRows(manifests: ManifestSet, estimates: ReadonlyMap<string, number | null>): number | null {
-  const counts = manifests.inputs.map((input) => estimates.get(`${input.connection}:${qualified(input.table)}`) ?? null)
-  return manifests.compute.transform === null ? (counts[0] ?? null) : null
+/** Of the table that is taken as it is, as its source estimates it; null where rows are left out or made of others. */
+export function sourceRows(
+  { inputs: [input], compute }: ManifestSet,
+  estimates: ReadonlyMap<string, number | null>,
+): number | null {
+  if (input === undefined || input.where !== null || compute.transform !== null) return null
+  return estimates.get(`${input.connection}:${qualified(input.table)}`) ?? null
 }

@@ -2,7 +2,7 @@
  * What a draft would give, before it is deployed. Nobody is shown what deploying the draft and reading it would not show
  * him: see docs/decisions/0198-previews-show-what-a-read-would.md.
  */
-import type { Engine, EngineLimits } from '@sluice/engine'
+import type { EngineLimits } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
@@ -27,6 +27,7 @@ import type { Checked } from '../deploy/checked.ts'
 import { judgeDraft } from '../deploy/deploy.ts'
 import { requireSameClasses } from '../deploy/raised-classes.ts'
 import { checkRawGrants, lakeCopy } from '../deploy/sources.ts'
+import { inTurnOf, type TenantTurns } from '../deploy/tenant-turns.ts'
 import { accessBy, type Upstreams, upstreamsOf } from '../deploy/upstreams.ts'
 import { requireDeveloper } from '../permissions.ts'
 import { connectionsOf } from '../products/products.ts'
@@ -35,7 +36,6 @@ import { mayReadInputs, readsAll, type Sight, seesCheck } from '../products/visi
 import { HeldRights, isPermitted } from '../queries/held-rights.ts'
 import { accessOrNull } from '../served/served-product.ts'
 import type { PreviewsDeps } from './deps.ts'
-import type { TenantTurns } from './tenant-turns.ts'
 
 export interface PreviewRequest {
   /** Of the draft that is meant. */
@@ -87,12 +87,7 @@ export async function previewDraft(
 ): Promise<Preview> {
   requireDeveloper(call.principal)
   // All of it in the turn: who waits is judged when he has waited.
-  const end = await turns.take(call.tenant, call.signal)
-  try {
-    return await previewNow(platform, call, reference, request)
-  } finally {
-    end()
-  }
+  return turns.within(call.tenant, call.signal, () => previewNow(platform, call, reference, request))
 }
 
 async function previewNow(
@@ -291,11 +286,6 @@ async function sampleOf(platform: PreviewsDeps, call: TenantCall, sampling: Samp
   const nowMs = (await databaseNow(pool)).getTime()
   const deps = { engine: inTurnOf(platform.engine, tenant), lake, scratchDirectory }
   return sampledRows({ tenant, ...sampling, keys, limits, nowMs }, deps)
-}
-
-/** Statements of ours over the tenant's rows take its turns too, and are paid for by it. */
-function inTurnOf(engine: Engine, tenant: string): Pick<Engine, 'run'> {
-  return { run: (job, signal) => engine.run({ ...job, tenant }, signal) }
 }
 
 interface Made {

@@ -5,6 +5,7 @@ import { type DashboardState, dashboardState } from '../../dashboards/states.ts'
 import type { WantedDashboards, WantedVariant } from '../../dashboards/wanted.ts'
 import type { Principal } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { nameInStore } from '../../materializer/places.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import { findVersion } from '../../registry/versions.ts'
 import { accessTo, refuseStaleMask, type ServedProduct, servedTarget } from '../served/served-product.ts'
@@ -69,7 +70,11 @@ export function audiencesOf(
     else if (variant !== null) variants.set(variant.name, [...(variants.get(variant.name) ?? []), subject])
   }
   const sorted = [...variants].sort(([left], [right]) => (left < right ? -1 : 1))
-  return { variants: sorted.map(([variant, subjects]): WantedVariant => ({ variant, subjects })), isIncomplete }
+  const wanted = sorted.map(([variant, subjects]): WantedVariant => {
+    const storedAs = nameInStore(variant, served.endpoints.get(endpoint)?.targets.get(variant)?.place ?? 'first')
+    return { variant, subjects, ...(storedAs !== variant && { storedAs }) }
+  })
+  return { variants: wanted, isIncomplete }
 }
 
 /** The two groups of every tenant, and whoever holds a grant: of persons those whom the dashboard server knows. */

@@ -26,6 +26,8 @@ export interface QueryRequest {
   readonly format: QueryFormat
   /** Of `csv`: timestamps may come as microseconds since 1970 (`PlainOutput`), or as text from engines that tell no others. */
   readonly timestamps?: 'micros'
+  /** In which the statement is written, where the engine is this runtime's; absent: the engine's own. */
+  readonly dialect?: 'postgresql'
 }
 
 /** A request with all that its answer is made of. */

@@ -206,14 +206,17 @@ function embeddedRun(platform: QueriesDeps, call: StatementCall, asked: AskedQue
       trust: 'tenant',
       tenant: call.tenant,
       tables: [...visible.map((entry) => entry.table), ...described],
-      output: { kind, sql: request.sql, parameters: parametersOf(request), ...timestampsOf(request) },
+      output: { kind, sql: request.sql, parameters: parametersOf(request), ...writtenAs(request) },
       limits,
     },
     call.signal,
   )
 }
 
-const timestampsOf = ({ timestamps }: AskedQuery['request']) => (timestamps === undefined ? {} : { timestamps })
+const writtenAs = ({ timestamps, dialect }: AskedQuery['request']) => ({
+  ...(timestamps === undefined ? {} : { timestamps }),
+  ...(dialect === undefined ? {} : { dialect }),
+})
 
 /** A column of the answer is masked where any column that it is computed from is; where that is not told, by its name. */
 function withMasks({ columns, lineage }: EngineRun, visible: readonly Visible[]): QueryAnswer['columns'] {

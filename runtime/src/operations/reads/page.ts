@@ -3,6 +3,7 @@ import {
   type Batch,
   isJsonBatch,
   isSluiceError,
+  OneBatch,
   type ReadBatch,
   rowsOf,
   SluiceError,
@@ -55,20 +56,24 @@ export async function collect(
   { served, schema }: Pick<ReadView, 'served' | 'schema'>,
   columns: readonly string[],
 ): Promise<Page> {
-  let rows = ''
-  let rowCount = 0
-  let last: ReadBatch | undefined
-  for await (const batch of batches) {
+  let page = NO_ROWS
+  const take = (batch: ReadBatch) => {
     requireServed(batch, served)
-    if (batch.rowCount > 0) rows += `${rowCount > 0 ? ',' : ''}${encodeRows(batch, columns, schema)}`
-    rowCount += batch.rowCount
-    last = batch
+    page = longer(page, batch, batch.rowCount === 0 ? '' : encodeRows(batch, columns, schema))
   }
+  if (batches instanceof OneBatch) take(await batches.take())
+  else for await (const batch of batches) take(batch)
+  return page
+}
+
+const NO_ROWS: Page = { rows: '', rowCount: 0, ttlRemainingS: undefined, next: undefined }
+
+function longer({ rows, rowCount }: Page, batch: ReadBatch, more: string): Page {
   return {
-    rows,
-    rowCount,
-    ttlRemainingS: last?.ttlRemainingS,
-    next: last?.next,
+    rows: rows !== '' && more !== '' ? `${rows},${more}` : rows + more,
+    rowCount: rowCount + batch.rowCount,
+    ttlRemainingS: batch.ttlRemainingS,
+    next: batch.next,
   }
 }
 

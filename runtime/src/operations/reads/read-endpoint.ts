@@ -90,15 +90,15 @@ export function readEndpoint(
 ): Promise<ReadAnswer> {
   const find = () => unambiguous(call, deps.find(call.tenant, reference, domain))
   return readingView({ type, call, find, interval: query.interval, atLeastEpoch }, deps, async (view) => {
-    const binding = bindingOf(type, view, query)
-    const after = query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, binding)
+    const binding = () => bindingOf(type, view, query)
+    const after = query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, binding())
     const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
     const recorded = auditRead(type, view, call, deps)
     if (recorded !== null) await recorded
     const page = await collect(view.served.store.read(view.served.target, plan), view, plan.columns)
     if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(view.product)
     const { etagSeed, readAt } = view.marks
-    const json = answerJson(view, page, (position) => deps.sealCursor(call, position, binding))
+    const json = answerJson(view, page, (position) => deps.sealCursor(call, position, binding()))
     return { json, etag: etagOf(etagSeed, query, page.ttlRemainingS), readAt }
   })
 }

@@ -69,6 +69,36 @@ test('a copy that is behind the lake is read by the policy that it was made unde
   assert.throws(confidential, { code: 'product_forbidden' })
 })
 
+test('until a twin has come, who is to get it reads the copy in clear of a version that has nothing to hide from him', () => {
+  /** Of a version with those columns, in clear alone; today `email` is masked. */
+  const only = (names: readonly string[], more: Partial<Record<keyof ServedProduct, unknown>> = {}): ServedProduct => {
+    const product = behind('internal')
+    const columns = names.map((name) => column(name, 'public'))
+    const output = { columns, primaryKey: [] }
+    const madeBy = { product: { classification: 'internal' }, output, digest: 'before' }
+    const clear = { ...product.endpoints.get('lookup')?.targets.get('clear'), madeBy }
+    const endpoint = { type: 'lookup', targets: new Map([['clear', clear]]), coming: new Set(['masked']) }
+    const lookup = { ...endpoint, isServed: true, rebuilding: new Set() }
+    const today = [column('city', 'public'), column('email', 'pii.name')]
+    const variants = new Map(['clear', 'masked'].map((variant) => [variant, {}]))
+    const of = { columns: today, variants, endpoints: new Map([['lookup', lookup]]) }
+    return { ...product, ...of, ...more } as unknown as ServedProduct
+  }
+  const { access } = viewOf(only(['city']), viewer, { type: 'lookup' }, RULES)
+  assert.deepEqual([access.variant, access.masks], ['clear', []])
+  const hidden = [
+    only(['city', 'email']),
+    only(['city'], { raised: new Map([['before', [{ column: 'city', classification: 'pii.name' }]]]) }),
+    // A version in between had it masked, and today it is gone.
+    only(['city', 'phone'], { formerColumns: [column('phone', 'pii.name')] }),
+  ]
+  for (const product of hidden) {
+    assert.throws(() => viewOf(product, viewer, { type: 'lookup' }, RULES), { code: 'not_materialized' })
+  }
+  const closer = only(['city'], { classification: 'confidential' })
+  assert.throws(() => viewOf(closer, viewer, { type: 'lookup' }, RULES), { code: 'product_forbidden' })
+})
+
 /** Reads as often as anybody waits for a copy that is reshaped, and once more within the second look. */
 const READS = 6
 

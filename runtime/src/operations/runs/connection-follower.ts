@@ -53,8 +53,13 @@ const LEASE_MS = 15_000
 const BUSY_MS = 2_000
 /** With a tenant that is away, or nothing that could be followed. */
 const LATER_MS = 10_000
-/** At the source, until it is looked at anew from here: a log that was lost is found so. */
+/** Without news of the registry, until it is asked again. */
 const WAIT_MS = 60_000
+/**
+ * At the source, until it is looked at anew from here. What its log has of others' tables it keeps for us until then, and a log that
+ * was lost is found so.
+ */
+const SOURCE_WAIT_MS = 20_000
 /** Where other connections wait for a place. */
 const TURN_MS = 5_000
 /** After something was wrong, until it counts as over. */
@@ -239,7 +244,7 @@ export class ConnectionFollower {
     }
     await noteCaughtUp(tx, connection.id)
     await noteFollowed(tx, connection.id)
-    const mostMs = Math.min(WAIT_MS, ...again)
+    const mostMs = Math.min(SOURCE_WAIT_MS, ...again)
     // Whoever pushes rows asks for the job.
     if (wait === 'pushed' || wait === null)
       return { kind: 'end', next: again.length === 0 ? null : { from: 'end', ms: mostMs } }
@@ -256,8 +261,8 @@ export class ConnectionFollower {
   ): Promise<ChangeNews | null> {
     const { pool } = this.#platform
     const failed = (await followOf(pool, job.key))?.errorCode ?? null
-    const turnMs = this.#waiting >= this.#places ? TURN_MS : WAIT_MS
-    const waitMs = Math.max(1, Math.min(wait.mostMs, turnMs, failed === null ? WAIT_MS : PROOF_MS))
+    const turnMs = this.#waiting >= this.#places ? TURN_MS : SOURCE_WAIT_MS
+    const waitMs = Math.max(1, Math.min(wait.mostMs, turnMs, failed === null ? SOURCE_WAIT_MS : PROOF_MS))
     const left = new AbortController()
     const watching = this.#leaveFor(wait, bell, left, AbortSignal.any([signal, left.signal]))
     try {

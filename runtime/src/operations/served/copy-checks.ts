@@ -36,7 +36,7 @@ export class CopyChecks {
 
   /** Rows of another epoch, or of another installation, are nobody's to read. Never rejects. */
   async isLost(state: EndpointState, expected: ExpectedEpoch, store: ServingStore, target: Target): Promise<boolean> {
-    const key = JSON.stringify([state.productId, state.endpoint, state.variant])
+    const key = JSON.stringify([state.productId, state.endpoint, state.variant, state.place])
     const asked = this.#asked.get(key)
     const isUnderWay = asked?.epoch === expected.epoch && performance.now() - asked.sinceMs < GIVEN_UP_MS
     const question = isUnderWay ? asked : this.#ask(key, state, expected, store, target)

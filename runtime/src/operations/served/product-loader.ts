@@ -120,8 +120,14 @@ export class ProductLoader {
     const made = await findEpoch(pool, product.id, epoch)
     const version = made && (await findVersion<ManifestSet>(pool, product.id, made.version))
     if (!endpoint || !serving || !made || !version) return null
-    const place = { endpoint: type, variant, grants: product.grants, rules }
-    const copy = copyOf(product, serving, version, made, place)
+    const { place } = endpoint.targets.get(variant) ?? { place: 'first' as const }
+    const copy = copyOf(product, serving, version, made, {
+      endpoint: type,
+      variant,
+      place,
+      grants: product.grants,
+      rules,
+    })
     if (copy === null) return null
     const targets = new Map(endpoint.targets).set(variant, copy)
     return { ...product, endpoints: new Map(product.endpoints).set(type, { ...endpoint, targets }) }
@@ -199,7 +205,7 @@ export class ProductLoader {
   }
 }
 
-interface CopyPlace extends Pick<EndpointState, 'endpoint' | 'variant'> {
+interface CopyPlace extends Pick<EndpointState, 'endpoint' | 'variant' | 'place'> {
   readonly grants: ServedProduct['grants']
   readonly rules: MaskingRules
 }
@@ -210,7 +216,7 @@ function copyOf(
   { plugin, store }: Pick<ServedTarget, 'plugin' | 'store'>,
   { normalised: madeBy }: Version,
   made: Materialization,
-  { endpoint, variant, grants, rules }: CopyPlace,
+  { endpoint, variant, place, grants, rules }: CopyPlace,
 ): ServedTarget | null {
   const plan = planOf(madeBy, variant, grants, rules)
   const declared = madeBy.serving.endpoints.find(({ type }) => type === endpoint)
@@ -218,7 +224,8 @@ function copyOf(
   return {
     plugin,
     store,
-    target: targetFor(product, plan, declared.config),
+    target: targetFor(product, plan, declared.config, place),
+    place,
     madeBy,
     version: made.version,
     epoch: made.epoch as number,

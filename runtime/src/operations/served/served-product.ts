@@ -22,6 +22,7 @@ import {
   masksFor,
   variantName,
 } from '../../policy/masking.ts'
+import type { Place } from '../../registry/endpoint-states.ts'
 import type { RaisedByDigest } from '../../registry/raised-classes.ts'
 import type { Rests } from '../../registry/rests-on.ts'
 
@@ -30,6 +31,7 @@ export interface ServedTarget {
   readonly plugin: ServingPlugin
   readonly store: ServingStore
   readonly target: Target
+  readonly place: Place
   /** Of the version that made it: a store may be behind the lake. */
   readonly madeBy: ManifestSet
   readonly version: string
@@ -95,6 +97,12 @@ export interface ServedProduct {
   readonly variants: ReadonlyMap<Variant, ServedVariant>
 }
 
+/** As much of a product as says who may read it, and what is masked for whom. */
+export type ReadableProduct = Pick<
+  ServedProduct,
+  'id' | 'domain' | 'name' | 'isPreview' | 'classification' | 'snapshotClassification' | 'columns' | 'grants'
+>
+
 export interface ReadAccess {
   readonly variant: Variant
   readonly masks: readonly ColumnMask[]
@@ -106,7 +114,7 @@ export interface ReadAccess {
  * PERMISSION `product_forbidden`.
  */
 export function accessTo(
-  product: ServedProduct,
+  product: ReadableProduct,
   principal: Principal,
   rules: MaskingRules,
   available: (variant: Variant) => boolean,
@@ -129,8 +137,13 @@ function isAmong(masks: readonly ColumnMask[], { column, classification }: Colum
 
 /** A product that the caller may not read does not exist for a statement. */
 export function accessOrNull(product: ServedProduct, principal: Principal, rules: MaskingRules): ReadAccess | null {
+  return accessIfAny(product, principal, rules, (variant) => product.variants.has(variant))
+}
+
+/** As `accessTo`; null where the principal may not read the product. */
+export function accessIfAny(...asked: Parameters<typeof accessTo>): ReadAccess | null {
   try {
-    return accessTo(product, principal, rules, (variant) => product.variants.has(variant))
+    return accessTo(...asked)
   } catch (error) {
     if (isSluiceError(error, 'PERMISSION')) return null
     throw error
@@ -157,7 +170,7 @@ export const NO_PRODUCT = {
   remedy: 'Check the id, the name, or namespace.name.',
 } as const
 
-function forbidden(product: ServedProduct, decision: Extract<ReadDecision, { allowed: false }>): SluiceError {
+function forbidden(product: ReadableProduct, decision: Extract<ReadDecision, { allowed: false }>): SluiceError {
   return new SluiceError('PERMISSION', `you may not read ${product.domain}.${product.name}: ${decision.reason}`, {
     code: 'product_forbidden',
     remedy: decision.remedy,

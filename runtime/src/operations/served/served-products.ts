@@ -9,6 +9,8 @@ import type { ServedProduct } from './served-product.ts'
 /** Policies are at most this stale, were a notification lost that should have come. */
 const MAX_AGE_MS = 5_000
 const MAX_CACHED = 5_000
+/** The clock is read for each look: to keep what it said, the cache would start a timer each millisecond. */
+const AGING = { ttl: MAX_AGE_MS, ttlResolution: 0 }
 /** From then on a read has the product loaded anew beside it, so that those after it need not wait. */
 const REFRESH_AFTER_MS = 2_500
 
@@ -31,11 +33,11 @@ interface Loading {
 export class ServedProducts {
   readonly #deps: ServedProductsDeps
   /** Keys begin with the tenant. */
-  readonly #cache = new LRUCache<string, Loading>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
+  readonly #cache = new LRUCache<string, Loading>({ max: MAX_CACHED, ...AGING })
   /** By the same keys: what will take the place of the cached one. */
   readonly #refreshing = new Map<string, Loading>()
   /** By the same keys: while stores are given an epoch, each read looks whether copies have come, and at nothing else. */
-  readonly #writing = new LRUCache<string, Loading>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
+  readonly #writing = new LRUCache<string, Loading>({ max: MAX_CACHED, ...AGING })
   readonly #loader: ProductLoader
   /** By tenant. */
   readonly #bells = new Map<string, Set<Bell>>()

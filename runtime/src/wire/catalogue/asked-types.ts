@@ -10,7 +10,7 @@ import { WireError } from '../protocol/wire-error.ts'
 import { commandOf } from '../sql/commands.ts'
 import { textOf, wordsOf } from '../sql/words.ts'
 import { isTaken } from '../values/parameters.ts'
-import { describeByCatalogue } from './catalogue-link.ts'
+import { type CatalogueDescription, describeByCatalogue } from './catalogue-link.ts'
 import type { CatalogueServer } from './catalogue-server.ts'
 
 /** Of all that is remembered: keys and numbers. */
@@ -42,10 +42,7 @@ export class AskedTypes {
     const words = wordsOf(given)
     if (!known.includes(0) || !PARSED.has(commandOf({ words }))) return known
     const sql = textOf(words)
-    const shapes = tables.map(({ table }) => [table.name, table.columns.map(({ name, type }) => [name, type])])
-    const key = createHash('sha256')
-      .update(JSON.stringify([call.tenant, shapes, sql, known]))
-      .digest('base64')
+    const key = this.#keyOf(call, tables, sql, known)
     const kept = this.#kept.get(key)
     if (kept !== undefined) return kept
     const oids = await this.#asked(call, sql, known)
@@ -54,18 +51,48 @@ export class AskedTypes {
     return oids
   }
 
-  /** Null where it could not be asked. */
+  /** Of the columns of the statement what a PostgreSQL finds them to be; empty where it says nothing, or is not there. */
+  async columnOids(call: TenantCall, { tables, sql: given, known }: AskedOf): Promise<readonly number[]> {
+    const sql = textOf(wordsOf(given))
+    const key = `columns ${this.#keyOf(call, tables, sql, known)}`
+    const kept = this.#kept.get(key)
+    if (kept !== undefined) return kept
+    const oids = await this.#told(call, sql, known, ({ columns }) => columns.map(({ oid }) => oid))
+    if (oids === null) return []
+    this.#kept.set(key, oids)
+    return oids
+  }
+
+  #keyOf(call: TenantCall, tables: AskedOf['tables'], sql: string, known: readonly number[]): string {
+    const shapes = tables.map(({ table }) => [table.name, table.columns.map(({ name, type }) => [name, type])])
+    return createHash('sha256')
+      .update(JSON.stringify([call.tenant, shapes, sql, known]))
+      .digest('base64')
+  }
+
   async #asked(call: TenantCall, sql: string, known: readonly number[]): Promise<readonly number[] | null> {
+    const found = await this.#told(call, sql, known, ({ parameterOids }) => parameterOids)
+    return found && known.map((own, at) => own || takenOf(found[at] ?? 0))
+  }
+
+  /** Nothing of what it does not understand; null where it could not be asked. */
+  async #told(
+    call: TenantCall,
+    sql: string,
+    known: readonly number[],
+    of: (described: CatalogueDescription) => readonly number[],
+  ): Promise<readonly number[] | null> {
     const statement = { sql, parameterOids: known, searchPath: null }
     try {
-      const { parameterOids } = await this.#catalogue.within({ needsTables: true }, call, (link) =>
-        describeByCatalogue(link, statement, call.signal),
+      return of(
+        await this.#catalogue.within({ needsTables: true }, call, (link) =>
+          describeByCatalogue(link, statement, call.signal),
+        ),
       )
-      return known.map((own, at) => own || takenOf(parameterOids[at] ?? 0))
     } catch (error) {
       call.signal.throwIfAborted()
       // What it does not understand it never will; what keeps it from answering may pass.
-      return error instanceof WireError && !/^(?:53|57|58|XX)/.test(error.sqlState) ? known : null
+      return error instanceof WireError && !/^(?:53|57|58|XX)/.test(error.sqlState) ? [] : null
     }
   }
 }

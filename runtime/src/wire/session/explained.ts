@@ -44,7 +44,8 @@ export function explained(error: unknown, requestId: string): WireError {
   if (error instanceof WireError) return error
   const { status, body } = problemOf(error, { requestId, instance: '/' })
   const { code, detail, title, remedy } = JSON.parse(body) as Record<string, string>
-  const state = STATES[String(code)] ?? BY_STATUS[status] ?? 'XX000'
+  const given = isSluiceError(error) ? error.details?.['sql_state'] : undefined
+  const state = typeof given === 'string' ? given : (STATES[String(code)] ?? BY_STATUS[status] ?? 'XX000')
   const told = state === 'XX000' ? `${detail ?? title} (request ${requestId})` : String(detail ?? title)
   return new WireError(state, told, {
     ...(code === undefined ? {} : { code }),

@@ -1,7 +1,7 @@
 /** A statement over products: the operation that queries are, with its text and parameters as a query has them. */
 import { isSluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import type { QueryRequest } from '../../operations/queries/asked-query.ts'
+import type { QueryRequest, Visible } from '../../operations/queries/asked-query.ts'
 import { describeQuery, type QueryAnswer, runQuery, type Settle } from '../../operations/queries/query.ts'
 import { formatAt } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
@@ -9,7 +9,7 @@ import { withNames } from '../sql/plain-names.ts'
 import { bareTables } from '../sql/table-names.ts'
 import { type ResultNames, resultNames, type Statement, wordsOf } from '../sql/words.ts'
 import { withLists } from '../values/array-constants.ts'
-import { columnOf, OID, oidOf, type TypedColumn } from '../values/column-types.ts'
+import { columnOf, isOfOtherTypes, OID, oidOf, type TypedColumn, toldAs } from '../values/column-types.ts'
 import { rowsOfCsv } from '../values/csv-rows.ts'
 import {
   castText,
@@ -41,6 +41,18 @@ export function productPlan(
   const isFound = bareTables(statement).length === 0
   /** What a client was told it sends its values by, whatever has become of the tables since. */
   let told = known
+  let found: readonly Visible[] = []
+  const typed = async (
+    call: TenantCall,
+    answer: Pick<QueryAnswer, 'columns'>,
+    request: QueryRequest,
+  ): Promise<readonly TypedColumn[]> => {
+    const columns = columnsOf(answer, names)
+    if (!isOfOtherTypes(answer.columns, names)) return columns
+    const oids = await types.columnOids(call, { tables: found, sql: request.sql, known: told })
+    if (oids.length !== columns.length) return columns
+    return columns.map((column, at) => toldAs(column, answer.columns[at]?.type ?? '', oids[at]))
+  }
   /** Before its tables are known: their names and the number of values say as much. */
   const untyped = async (call: TenantCall): Promise<QueryRequest> => {
     const asOf = await session.reads()?.instant()
@@ -48,6 +60,7 @@ export function productPlan(
       sql: isFound ? sql : await foundSql(platform, call, sql, session.searchPath()),
       format: 'csv',
       timestamps: 'micros',
+      dialect: 'postgresql',
       ...(known.length === 0 ? {} : { params: known.map(() => null) }),
       ...(asOf === undefined ? {} : { asOf }),
     }
@@ -58,12 +71,13 @@ export function productPlan(
     (call: TenantCall, request: QueryRequest, typedBy: (oids: readonly number[]) => readonly TypedValue[]): Settle =>
     async (tables) => {
       session.reads()?.check(tables)
+      found = tables
       if (known.length === 0) return { sql: request.sql }
       const oids = told.includes(0) ? await types.oidsOf(call, { tables, sql: request.sql, known: told }) : told
-      const typed = typedBy(oids)
+      const values = typedBy(oids)
       const places = parameterPlaces({ words: wordsOf(request.sql) })
-      const cast = typed.map(({ type }) => type)
-      return { sql: castText(request.sql, places, cast), params: typed.map(({ value }) => value) }
+      const cast = values.map(({ type }) => type)
+      return { sql: castText(request.sql, places, cast), params: values.map(({ value }) => value) }
     }
 
   const describeBy = async (
@@ -78,7 +92,7 @@ export function productPlan(
     }
     const { columns, parameterTypes } = await describeQuery(platform, call, request, settle(call, request, typedBy))
     told = oids.map((oid, at) => oid || oidOf(parameterTypes[at] ?? ''))
-    return columnsOf({ columns }, names)
+    return typed(call, { columns }, request)
   }
   const describe = async (call: TenantCall): Promise<readonly TypedColumn[]> => {
     if (known.length === 0) return describeBy(call, nullOf)
@@ -106,7 +120,7 @@ export function productPlan(
       const answer = await runQuery(platform, call, request, settle(call, request, typedBy))
       // Whoever reads the output is told there.
       answer.run.finished.catch(() => undefined)
-      const given = columnsOf(answer, names)
+      const given = await typed(call, answer, request)
       // A null may have made one of a whole expression, which is no longer of its own type then.
       const isLost = values.some(({ bytes }) => bytes === null) && given.some(({ oid }) => LOST.has(oid))
       const columns = isLost ? await describe(call) : given

@@ -3,37 +3,7 @@ import { notSupported, WireError } from '../protocol/wire-error.ts'
 import { malformed } from './binary.ts'
 import { OID } from './column-types.ts'
 
-/** By the type of an array, that of its elements. */
-const ELEMENTS: Readonly<Record<number, number>> = {
-  1000: OID.bool,
-  1001: OID.bytea,
-  1003: OID.name,
-  1005: OID.int2,
-  1007: OID.int4,
-  1009: OID.text,
-  1014: OID.bpchar,
-  1015: OID.varchar,
-  1016: OID.int8,
-  1021: OID.float4,
-  1022: OID.float8,
-  1115: OID.timestamp,
-  1182: OID.date,
-  1183: OID.time,
-  1185: OID.timestamptz,
-  1187: OID.interval,
-  1231: OID.numeric,
-  1270: OID.timetz,
-  2951: OID.uuid,
-}
-
-/** 0 of what is no array. */
-export const elementOf = (oid: number): number => ELEMENTS[oid] ?? 0
-
-/** 0 where there is none. */
-export function arrayOf(element: number): number {
-  const [array = 0] = Object.entries(ELEMENTS).find(([, own]) => own === element) ?? []
-  return Number(array)
-}
+export { arrayOf, elementOf } from './array-texts.ts'
 
 const HEAD_BYTES = 12
 const DIMENSION_BYTES = 8

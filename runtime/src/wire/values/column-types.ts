@@ -2,7 +2,9 @@
 import type { ResultColumn } from '@sluice/engine'
 import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
+import { WireError } from '../protocol/wire-error.ts'
 import type { ResultNames } from '../sql/words.ts'
+import { arrayOf, arrayText } from './array-texts.ts'
 import { FLOAT_DIGITS, floatText } from './floats.ts'
 import { isCount, MOMENT_BYTES, NO_ZONE, putCount, UTC } from './instants.ts'
 import { intervalOf, intervalText } from './intervals.ts'
@@ -90,6 +92,8 @@ export interface TypedColumn extends WireColumn {
 
 export function columnOf({ name, type }: ResultColumn, names: ResultNames): TypedColumn {
   const decimal = parseDecimal(type)
+  const list = decimal === null ? listOf(type) : null
+  if (list !== null) return arrayColumn(nameOf(name, names), list)
   const oid = decimal === null ? (OIDS[type] ?? (NESTED.test(type) ? OID.json : OID.text)) : OID.numeric
   return {
     name: nameOf(name, names),
@@ -98,6 +102,54 @@ export function columnOf({ name, type }: ResultColumn, names: ResultNames): Type
     modifier: decimal === null ? -1 : ((decimal.precision << 16) | decimal.scale) + 4,
     write: WRITERS[oid] ?? ((cell) => cell),
     isAsIs: WRITERS[oid] === undefined,
+  }
+}
+
+/** Types of the engine whose texts a PostgreSQL writes of these types, too. */
+const TOLD_AS: Readonly<Record<string, readonly number[]>> = {
+  hugeint: [OID.int8],
+  integer: [OID.int8, OID.float8, OID.numeric],
+  timestamp: [OID.timestamptz],
+}
+
+/** Of these functions the engine's result may be of another type than a PostgreSQL's. */
+const OTHER_TYPES: ReadonlySet<string> = new Set('sum date_trunc round ceil ceiling floor trunc sign'.split(' '))
+
+/** Whether a PostgreSQL has to be asked for the types of columns. */
+export const isOfOtherTypes = (columns: readonly ResultColumn[], { called }: ResultNames): boolean =>
+  [...called].some((name) => OTHER_TYPES.has(name)) && columns.some(({ type }) => Object.hasOwn(TOLD_AS, type))
+
+/** The column, as of the type that a PostgreSQL found for it, where that has the same texts. */
+export function toldAs(column: TypedColumn, type: string, oid: number | undefined): TypedColumn {
+  if (oid === undefined || oid === column.oid || !TOLD_AS[type]?.includes(oid)) return column
+  const write = oid === OID.int8 ? longOf : WRITERS[oid]
+  return { ...column, oid, size: SIZES[oid] ?? -1, modifier: -1, write: write ?? ((cell) => cell), isAsIs: !write }
+}
+
+/** The engine's sums are wider than the type that they are told as. */
+function longOf(cell: Buffer): Buffer {
+  const text = cell.toString('latin1')
+  if (BigInt.asIntN(64, BigInt(text)) === BigInt(text)) return cell
+  throw new WireError('22003', 'bigint out of range', { hint: 'Cast what is summed to numeric.' })
+}
+
+/** The elements of a list that a PostgreSQL has an array of; null of any other type. */
+function listOf(type: string): { readonly element: number; readonly array: number } | null {
+  const inner = /^list<(.*)>$/.exec(type)?.[1]
+  const element = inner === undefined ? 0 : oidOf(inner)
+  const array = element === OID.json ? 0 : arrayOf(element)
+  return array === 0 ? null : { element, array }
+}
+
+function arrayColumn(name: string, { element, array }: { element: number; array: number }): TypedColumn {
+  const write = WRITERS[element] ?? ((cell: Buffer) => cell)
+  return {
+    name,
+    oid: array,
+    size: -1,
+    modifier: -1,
+    write: (cell) => Buffer.from(arrayText(cell.toString('utf8'), (text) => write(Buffer.from(text)).toString('utf8'))),
+    isAsIs: false,
   }
 }
 

@@ -3,7 +3,7 @@
  * columns each, nothing is made for a row or a cell.
  */
 import type { RowBatch } from '../protocol/row-batch.ts'
-import { binaryOf } from './binary.ts'
+import { cellBinary } from './array-binary.ts'
 import type { TypedColumn } from './column-types.ts'
 import { Growing, putBytes, putInt32 } from './growing.ts'
 import { BINARY_PUTS } from './put-binary.ts'
@@ -23,7 +23,7 @@ const CELL_BYTES = 64
 
 export class RowEncoder {
   readonly #columns: readonly SentColumn[]
-  /** Null: by the column's own `write`, and `binaryOf`. */
+  /** Null: by the column's own `write`, and `cellBinary`. */
   readonly #puts: readonly (PutCell | null)[]
   #out = new Growing(0)
   /** Up to where the piece is written. */
@@ -153,7 +153,7 @@ export class RowEncoder {
   #written(cell: Buffer, index: number): Buffer {
     const { column, isBinary } = this.#columns[index] as SentColumn
     const text = column.write(cell)
-    return isBinary ? binaryOf(column.oid, text) : text
+    return isBinary ? cellBinary(column.oid, text) : text
   }
 
   #null(): void {

@@ -5,9 +5,11 @@ import { cutBatch } from '../protocol/row-batch.ts'
 import type { WireError } from '../protocol/wire-error.ts'
 import { columnsOf } from '../session/product-plan.ts'
 import { resultNames, statementsOf, wordsOf } from '../sql/words.ts'
+import { cellBinary } from './array-binary.ts'
 import { withLists } from './array-constants.ts'
+import { elementsInBinary, elementsInText } from './arrays.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
-import { columnOf, OID } from './column-types.ts'
+import { columnOf, OID, toldAs } from './column-types.ts'
 import { rowsOfCsv } from './csv-rows.ts'
 import { castText, parameterOids, parameterPlaces, typedValueOf, valueOf } from './parameters.ts'
 
@@ -401,10 +403,39 @@ describe('values', () => {
   it('have the types that hold them', () => {
     const of = (type: string) => columnOf({ name: 'x', type }, NAMES).oid
     assert.deepEqual(
-      ['long', 'hugeint', 'decimal(38,9)', 'list<integer>', 'json', 'uuid'].map(of),
-      [20, 1700, 1700, 114, 114, 2950],
+      ['long', 'hugeint', 'decimal(38,9)', 'list<integer>', 'list<struct<a:integer>>', 'json', 'uuid'].map(of),
+      [20, 1700, 1700, 1007, 114, 114, 2950],
     )
     assert.equal(columnOf({ name: 'x', type: 'decimal(12,3)' }, NAMES).modifier, ((12 << 16) | 3) + 4)
+  })
+
+  it('of sums are told as bigint as far as they are ones', () => {
+    const column = toldAs(columnOf({ name: 'sum', type: 'hugeint' }, NAMES), 'hugeint', OID.int8)
+    const written = (text: string) => cellBinary(column.oid, column.write(Buffer.from(text))).readBigInt64BE()
+    for (const value of [2n ** 63n - 1n, -(2n ** 63n), 0n]) assert.equal(written(String(value)), value)
+    for (const value of [2n ** 63n, -(2n ** 63n) - 1n]) {
+      assert.throws(
+        () => written(String(value)),
+        (error: WireError) => error.sqlState === '22003',
+      )
+    }
+  })
+
+  it('of lists are arrays, as text and in binary, of which a parameter is read again', () => {
+    const elements = ['plain', '', 'null', 'a b', '{x}', 'a"b\\c', ',', 'é', null]
+    const column = columnOf({ name: 'x', type: 'list<string>' }, NAMES)
+    const text = column.write(Buffer.from(JSON.stringify(elements)))
+    assert.equal(text.toString(), String.raw`{plain,"","null","a b","{x}","a\"b\\c",",",é,NULL}`)
+    assert.deepEqual(elementsInText(text.toString()), elements)
+    const told = elementsInBinary(OID.text, cellBinary(column.oid, text)).map((one) => one?.toString() ?? null)
+    assert.deepEqual(told, elements)
+    const written = (type: string, json: string) =>
+      columnOf({ name: 'x', type }, NAMES).write(Buffer.from(json)).toString()
+    assert.equal(written('list<long>', '["9007199254740993",-5,null]'), '{9007199254740993,-5,NULL}')
+    assert.equal(written('list<boolean>', '[true,false]'), '{t,f}')
+    assert.equal(written('list<timestamp>', '["2024-02-29T10:15:30.500000"]'), '{"2024-02-29 10:15:30.5"}')
+    assert.equal(written('list<date>', '[]'), '{}')
+    assert.deepEqual(elementsInBinary(OID.date, cellBinary(1182, Buffer.from('{}'))), [])
   })
 
   it('are called as PostgreSQL calls them, but where a name was chosen', () => {

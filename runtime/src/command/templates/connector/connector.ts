@@ -24,7 +24,7 @@ interface Position {
 
 export function openConnector(source: Source): Connector {
   return {
-    check: async () => checked(source),
+    check: async (signal) => checked(source, signal),
     discover: async (page, signal) => listed(source, page, signal),
     read: (request) => read(source, request),
     // Nothing at the source waits for being told.
@@ -34,7 +34,8 @@ export function openConnector(source: Source): Connector {
 }
 
 /** Steps that this source does not have are left out: there is no name to resolve, and nobody to log in. */
-function checked(source: Source): CheckReport {
+function checked(source: Source, signal: AbortSignal): CheckReport {
+  stopIfAborted(signal)
   const isThere = source.names().length > 0
   const step = isThere
     ? { name: 'privileges' as const, ok: true, message: 'there are tables to read' }

@@ -137,6 +137,8 @@ async function* read(space: Space, target: Target<Config>, plan: ReadPlan): Asyn
   const { content, policy, schema } = datasetOf(space, target)
   if (content === null) throw notMaterialized()
   if (plan.signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
+  if (plan.timeoutMs <= 0)
+    throw new SluiceError('TRANSIENT', 'the read has no time left', { code: 'deadline_exceeded' })
   // Without a policy there are no rows, whatever was written.
   const { rows, next } = answerFromRows(plan, schema, policy === null ? [] : content.rows.values())
   const page = rows.map((row) => projectRow(row, schema, plan.columns))

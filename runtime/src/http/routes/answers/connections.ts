@@ -184,7 +184,17 @@ export const Discovery = Type.Object(
         kind: text(),
         estimated_rows: nullable(Type.Number()),
         primary_key: Type.Array(text()),
-        columns: Type.Array(Type.Object({ name: text(), type: text(), source_type: text(), nullable: Type.Boolean() })),
+        columns: Type.Array(
+          Type.Object({
+            name: text(),
+            type: text(),
+            source_type: text(),
+            nullable: Type.Boolean(),
+            classes: Type.Array(text(), {
+              description: 'That products give to it and that hide it; told to who may read the table, else none.',
+            }),
+          }),
+        ),
         suggested_cursor: nullable(text()),
       }),
     ),

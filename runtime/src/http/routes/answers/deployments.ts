@@ -1,7 +1,7 @@
 /** Manifests, plans and deployments, as answers have them. */
 
 import { Type } from 'typebox'
-import { anything, Failure, nullable, oneOf, text, time } from './parts.ts'
+import { anything, count, Failure, nullable, oneOf, text, time } from './parts.ts'
 import { InputRead } from './products.ts'
 
 const Problem = Type.Object({
@@ -60,6 +60,36 @@ export const Deployment = Type.Object(
   { $id: 'Deployment' },
 )
 
+const shown = () => text('`clear`, the name of a mask, `absent` (no such column) or `forbidden` (the product).')
+
+const PlanRows = Type.Object(
+  {
+    before: nullable(count('In the lake today.')),
+    after: nullable(count('By what the lake has of the inputs, before checks put any aside.')),
+    leaving: nullable(count('Rows of today whose key the version has not.')),
+    coming: nullable(count('Rows of the version whose key is not there today.')),
+    not_counted: nullable(text('Why something of it was not counted.')),
+  },
+  { description: 'Rows that leave and come; null of a deployment.' },
+)
+
+const PlanAccess = Type.Object(
+  {
+    groups: Type.Array(
+      Type.Object({
+        type: oneOf(['everybody', 'team', 'user']),
+        name: nullable(text()),
+        issuer: nullable(text('Of a user.')),
+        columns: Type.Array(Type.Object({ name: text(), before: shown(), after: shown() })),
+      }),
+      { description: 'Those who are shown something else come first. Users by their own grants, as viewers.' },
+    ),
+    groups_left_out: count('There are more groups than a plan tells of.'),
+    changed_left_out: count('Of those left out that were judged: how many are shown something else.'),
+  },
+  { description: 'What readers are shown of each column; null of a deployment.' },
+)
+
 const DeployPlan = Type.Object(
   {
     version: text(),
@@ -85,6 +115,27 @@ const DeployPlan = Type.Object(
       }),
     ),
     estimated_rows: nullable(Type.Number()),
+    estimated_from: nullable(oneOf(['count', 'source', 'last_epoch'])),
+    rows: nullable(PlanRows),
+    access: nullable(PlanAccess),
+    cost: nullable(
+      Type.Array(
+        Type.Object({
+          place: text('`lake`, or the type of an endpoint.'),
+          variant: text(),
+          rows: nullable(count('All of them, as known as `estimated_from` says.')),
+          bytes: nullable(
+            count(
+              'As files of the lake have them today; null where that is not known, or columns are hidden from you.',
+            ),
+          ),
+          whole: Type.Boolean({
+            description: 'Whether all of it is written; where not, at most that: rows that stay as they are are not.',
+          }),
+        }),
+        { description: 'What is written anew, and where; null of a deployment.' },
+      ),
+    ),
     lowered_classes: Type.Array(text(), { description: 'Columns whose class becomes lower: to be named in lower.' }),
     reaches: Type.Array(
       Type.Object({

@@ -134,9 +134,9 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
             estimated_rows: 99,
             primary_key: ['id'],
             columns: [
-              { name: 'id', type: 'integer', source_type: 'integer', nullable: false },
-              { name: 'email', type: 'string', source_type: 'text', nullable: true },
-              { name: 'city', type: 'string', source_type: 'text', nullable: true },
+              { name: 'id', type: 'integer', source_type: 'integer', nullable: false, classes: [] },
+              { name: 'email', type: 'string', source_type: 'text', nullable: true, classes: ['pii.identifier'] },
+              { name: 'city', type: 'string', source_type: 'text', nullable: true, classes: [] },
             ],
             suggested_cursor: null,
           },

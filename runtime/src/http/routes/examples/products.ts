@@ -96,7 +96,26 @@ const plan = {
   warnings: [],
   notes: [],
   problems: [],
-  estimated_rows: null,
+  estimated_rows: 99,
+  estimated_from: 'source',
+  rows: { before: null, after: null, leaving: null, coming: null, not_counted: 'no version of it is in service' },
+  access: {
+    groups: [
+      {
+        type: 'team',
+        name: 'svc-viewers',
+        issuer: null,
+        columns: [
+          { name: 'id', before: 'absent', after: 'clear' },
+          { name: 'city', before: 'absent', after: 'clear' },
+          { name: 'email', before: 'absent', after: 'hash' },
+        ],
+      },
+    ],
+    groups_left_out: 0,
+    changed_left_out: 0,
+  },
+  cost: [{ place: 'lake', variant: 'masked', rows: 99, bytes: null, whole: true }],
   lowered_classes: [],
   reaches: [],
   downstream: [],

@@ -1,4 +1,5 @@
-/** One preview of a tenant at a time in a runtime, in the order in which they were asked for: each may fill a part of the disk. */
+/** One piece of work of a tenant at a time in a runtime, in the order in which they were asked for: each may fill a part of the disk. */
+import type { Engine } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 
 const MOST_WAITING = 10
@@ -14,6 +15,16 @@ export class TenantTurns {
     if (waiting === undefined) this.#waiting.set(tenant, [])
     else await this.#wait(waiting, signal)
     return () => this.#end(tenant)
+  }
+
+  /** Rejected as `take` is, and as the work. */
+  async within<T>(tenant: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const end = await this.take(tenant, signal)
+    try {
+      return await work()
+    } finally {
+      end()
+    }
   }
 
   #wait(waiting: (() => void)[], signal: AbortSignal): Promise<void> {
@@ -40,9 +51,14 @@ export class TenantTurns {
 }
 
 function tooMany(): SluiceError {
-  return new SluiceError('QUOTA', 'too many previews of this tenant wait', {
+  return new SluiceError('QUOTA', 'too much of this tenant waits for its turn', {
     code: 'too_many_at_once',
     remedy: 'Wait for earlier ones to end.',
     retryAfterMs: 1_000,
   })
+}
+
+/** Statements of ours over the tenant's rows take its turns of the engine too, and are paid for by it. */
+export function inTurnOf(engine: Pick<Engine, 'run'>, tenant: string): Pick<Engine, 'run'> {
+  return { run: (job, signal) => engine.run({ ...job, tenant }, signal) }
 }

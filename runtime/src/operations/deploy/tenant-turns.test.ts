@@ -51,4 +51,14 @@ describe('turns of tenants', () => {
     for (const turn of waiting) (await turn)()
     ;(await turns.take('a', signal))()
   })
+
+  it('end with their work, however it ends', async () => {
+    const turns = new TenantTurns()
+    assert.equal(await turns.within('a', signal, async () => 1), 1)
+    await assert.rejects(
+      turns.within('a', signal, () => Promise.reject(new Error('failed'))),
+      /failed/,
+    )
+    assert.equal(await turns.within('a', signal, async () => 2), 2)
+  })
 })
