@@ -21,6 +21,13 @@ test('what is gone or other than it was breaks plugins', () => {
   assert.equal(breaking('readonly rowCount: number;', '').length, 1)
 })
 
+test('another version breaks nobody, and no version does', () => {
+  const versioned = (line: string) => `${FORMER}\n${line}`
+  const former = versioned('export declare const SDK_VERSION = "1.0.0";')
+  assert.deepEqual(compareApi(former, versioned('export declare const SDK_VERSION = "1.1.0";')).breaking, [])
+  assert.equal(compareApi(former, FORMER).breaking.length, 1)
+})
+
 test('a new hook breaks plugins where it is required, and a new gift of the host never does', () => {
   assert.equal(breaking('read(plan', 'close(): void;\n    read(plan').length, 1)
   assert.deepEqual(breaking('read(plan', 'close?(): void;\n    read(plan'), [])

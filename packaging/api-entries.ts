@@ -43,7 +43,7 @@ export function apiEntries(declarations: string): readonly ApiEntry[] {
   const entries: ApiEntry[] = []
   let path: string[] = []
   for (const line of declarations.split('\n')) {
-    const text = line.trim()
+    const text = withoutVersion(line.trim())
     if (text === '' || /^[)}\]|]*[;,]?$/.test(text) || text === 'export {};' || text.startsWith('import ')) continue
     const depth = (line.length - line.trimStart().length) / 4
     path = [...path.slice(0, depth), text]
@@ -53,6 +53,11 @@ export function apiEntries(declarations: string): readonly ApiEntry[] {
     entries.push({ text: path.map(withoutBrace).join(' > '), requiredIn: isRequired ? owner : null })
   }
   return entries
+}
+
+/** That the contract says its version is part of the surface; which it is, is not. */
+function withoutVersion(text: string): string {
+  return text.replace(/^(export declare const SDK_VERSION) = .*/, '$1')
 }
 
 function withoutBrace(text: string): string {

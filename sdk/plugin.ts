@@ -14,7 +14,7 @@ import type { ServiceKind } from './service.ts'
 import type { ServingStore } from './store.ts'
 
 /** The version of this contract. Minor versions only add; a plugin names a range of it in its manifest. */
-export const SDK_VERSION = '1.0.0'
+export const SDK_VERSION = '1.1.0'
 
 /**
  * JSON Schema (draft 2020-12), the part that settings need. `x-secret: true` marks a value that is stored encrypted

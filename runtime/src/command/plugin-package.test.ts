@@ -99,7 +99,7 @@ test('of a service is said what it is, which settings are secret, and that nobod
     ['python-compute', 'compute python 1.0.0', []],
   ] as const) {
     const said = (await checkPlugin(join(ROOT, 'examples/plugins', example), config())) as Record<string, unknown>
-    assert.deepEqual([said['plugin'], said['secrets'], said['sdk']], [plugin, secrets, '^1.0.0'])
+    assert.deepEqual([said['plugin'], said['secrets'], said['sdk']], [plugin, secrets, '^1.1.0'])
     assert.match(String(said['proof']), /^proved by nobody but you/)
   }
 })

@@ -30,7 +30,7 @@ export const PLATFORM_EXAMPLES: OperationExamples = {
           kind: 'event-bus',
           package: 'event-bus-on-streams',
           package_version: '2.1.0',
-          sdk: '^1.0.0',
+          sdk: '^1.1.0',
           capabilities: {},
           proof: {
             status: 'allowed',
