@@ -134,6 +134,18 @@ it('plans, deploys and reads by the log what it can tell, and as the plan says o
   const [read] = (await ok(developer.get(at('people')))).reads
   assert.deepEqual([read.mode, read.deletes], ['cdc', 'log'])
   assert.match(read.mode_reason, /^no mode is written/)
+  await upload('people', filesOf('people', { said: 'in other words' }))
+  for (const is of [true, false]) {
+    await limited(is)
+    const { plan: next } = await planned('people', '1.1.0')
+    const about = JSON.stringify(next)
+    assert.equal(
+      next.changes.find(({ subject }: Json) => subject.startsWith('inputs')),
+      undefined,
+      about,
+    )
+    assert.match(next.rows.not_counted, /as the version in service/, about)
+  }
 })
 
 it('keeps what was taken, by every way in which a version comes into service', async () => {
@@ -163,7 +175,10 @@ it('keeps what was taken, by every way in which a version comes into service', a
   await ended((await ok(developer.post(`${at('places')}/rollback`, { version: '1.0.0' }))).run_id)
   await ok(developer.post(`${at('places')}/resume`))
   await way('rolled back to the first', 'full')
+  const { user } = source.settings
+  await source.sql(`ALTER ROLE ${user} NOREPLICATION`)
   await ended((await ok(developer.post(`${at('places')}/rollback`, { version: '1.2.0' }))).run_id)
+  await source.sql(`ALTER ROLE ${user} REPLICATION`)
   await ok(developer.post(`${at('places')}/resume`))
   await way('rolled back to the one by the log', 'cdc')
   await upload('places', filesOf('places', { said: 'newest' }))
