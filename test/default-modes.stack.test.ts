@@ -61,13 +61,21 @@ async function set(name: string, value: string): Promise<void> {
   await source.sql('SELECT pg_reload_conf()')
 }
 
+/** What its connector has besides, or has not. */
+let withChanges: Readonly<Record<string, unknown>> = {}
+
+async function open() {
+  const connector = await postgresql.open(source.settings, sourceHost())
+  return { ...connector, changes: { ...connector.changes, ...withChanges } }
+}
+
 before(async () => {
   registry = await startTestRegistry([eventMigrations])
   const folder = await mkdtemp(join(tmpdir(), 'sluice-modes-'))
   const masters = await tenantWithKeys(registry.pool, tenant, folder)
   for (const who of ['other', 'own', 'another'] as const) products[who] = await registry.product(tenant)
   shared = await connect()
-  const plugin = { ...postgresql, open: () => postgresql.open(source.settings, sourceHost()) }
+  const plugin = { ...postgresql, open }
   platform = {
     ...{ pool: registry.pool, masters, logger, connectorHost: {}, plugins: { connector: () => plugin } },
     config: { upkeep: { max_retained_bytes: 1e9 } },
@@ -270,6 +278,17 @@ describe('a source that has all that its log needs', () => {
     const keyless = await taken(connection, second({ table: 'public.keyless' }))
     assert.deepEqual(keyless.modes, ['auto', 'auto'])
     assert.match(keyless.why ?? '', /^public\.keyless: its rows have no key/)
+  })
+
+  it('is read as before, without a word, where its connector cannot say what its log would tell', async () => {
+    const connection = await connect()
+    for (const judge of [{ refusals: undefined }, { judges: async () => false }]) {
+      withChanges = judge
+      const { modes, why } = await taken(connection, manifestsOf(connection, [{}]))
+      withChanges = {}
+      assert.deepEqual([modes, why], [['auto'], null])
+    }
+    assert.deepEqual((await taken(connection, manifestsOf(connection, [{}]))).modes, ['cdc'])
   })
 
   it('says at the run, too, that nobody has asked for it', async () => {

@@ -5,6 +5,7 @@
 import { type ChangeStream, type Connector, isSluiceError } from '@sluice/sdk'
 import { PUSH_TYPE } from '../../ingestion/push/settings.ts'
 import { isReadByLog, tablesOf } from '../../ingestion/source-tables.ts'
+import type { WalledChanges } from '../../ingestion/walled-changes.ts'
 import { isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { byLog, leavesModeOpen } from '../../manifest/open-modes.ts'
@@ -134,6 +135,7 @@ async function askSource(
   signal: AbortSignal,
 ): Promise<string | null> {
   if (changes?.refusals === undefined) return UNASKED
+  if ((await (changes as Partial<WalledChanges>).judges?.(signal)) === false) return UNASKED
   const [refused] = await changes.refusals({ streams, signal })
   if (refused !== undefined) return sentences(`${refused.schema}.${refused.table}: ${refused.reason}`, refused.remedy)
   const known = await capture(pool, connection.id)
