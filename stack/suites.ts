@@ -138,7 +138,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(continuous|erased-rows|erased-sources|housekeeping|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls|schema-contracts).stack.test.ts',
+      'test/!(continuous|default-modes|erased-rows|erased-sources|housekeeping|kept-modes|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls|schema-contracts).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -151,7 +151,7 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     startedByTests: ['versitygw'],
     tests: [
-      'test/{continuous,large-product,live-source,postgresql-log}.stack.test.ts',
+      'test/{continuous,default-modes,kept-modes,large-product,live-source,postgresql-log}.stack.test.ts',
       'runtime/src/ingestion/*.stack.test.ts',
       'plugins/connectors/postgresql/log/*.stack.test.ts',
     ],

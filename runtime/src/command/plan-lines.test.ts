@@ -48,7 +48,10 @@ const PLAN: PlanAnswer = {
   lowered_classes: [],
   problems: [],
   warnings: [],
-  reads: [{ input: 'source', mode: 'incremental', mode_reason: 'it grows', deletes: 'key_sweep' }],
+  reads: [
+    { input: 'source', mode: 'incremental', mode_reason: 'it grows', deletes: 'key_sweep' },
+    { input: 'whole', mode: 'full', mode_reason: 'it has no key', deletes: 'implied', not_by_log: 'it has no limit' },
+  ],
   notes: [],
   reaches: [
     { namespace: 'crm', product: 'other', columns: [{ name: 'mail', classification: 'pii.email' }], blocked: true },
@@ -71,6 +74,7 @@ const TOLD = [
   'writes to lake (clear): at most 990 rows, about 4000 bytes',
   'writes to lookup (masked): all 990 rows',
   'read: source: incremental, because it grows; rows that are gone: key_sweep',
+  'read: whole: full, because it has no key; not cdc: it has no limit',
   'made of it: crm.daily (owner: sales); it would lose state',
   'made of it: crm.orphan (owner: nobody named)',
   'hides columns of crm.other: mail as pii.email; blocked until it is deployed',

@@ -8,6 +8,7 @@ export interface ReadLine {
   readonly connection?: string
   readonly mode: string | null
   readonly mode_reason: string | null
+  readonly not_by_log?: string
   readonly deletes: string | null
   /** By kind of change. */
   readonly schema_contract?: Readonly<Record<string, string>>
@@ -189,7 +190,8 @@ function sharedCheckLine({ product, version, check }: SharedCheckAnswer): string
 }
 
 /** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads, and of a contract that takes all. */
-export function readLine({ input, mode, mode_reason: reason, deletes, schema_contract }: ReadLine): readonly string[] {
+export function readLine(read: ReadLine): readonly string[] {
+  const { input, mode, mode_reason: reason, not_by_log: notByLog, deletes, schema_contract } = read
   const words = Object.entries(schema_contract ?? {})
   const isEvolving = words.every(([, word]) => word === 'evolve')
   const text = words.map(([kind, word]) => `${kind}: ${word}`).join(', ')
@@ -197,5 +199,6 @@ export function readLine({ input, mode, mode_reason: reason, deletes, schema_con
   if (mode === null) return [...(reason === null ? [] : [`read: ${input}: ${reason}`]), ...contract]
   const gone =
     deletes === 'key_sweep' || deletes === 'unseen' || deletes === 'log' ? `; rows that are gone: ${deletes}` : ''
-  return [`read: ${input}: ${mode}, because ${reason}${gone}`, ...contract]
+  const log = notByLog === undefined ? '' : `; not cdc: ${notByLog}`
+  return [`read: ${input}: ${mode}, because ${reason}${gone}${log}`, ...contract]
 }

@@ -5,12 +5,13 @@ import { UsageError } from './arguments.ts'
 import { type Client, ServerRefused } from './client.ts'
 import { type CommandCall, REMOTE_FLAGS, word } from './command.ts'
 import { draftOfProduct, type ServedProduct } from './copied-product.ts'
+import type { PlanAnswer } from './deploy-answer.ts'
 import { reasonUnread } from './failures.ts'
 import { filesOf, type ProductDraft } from './product-draft.ts'
 import { initProduct, pathOf, shownFolder, unusedFolder, writeManifests } from './product-files.ts'
 import { nameFrom, namesOfFolder } from './product-names.ts'
 import type { StoreOnOffer } from './proposed-parts.ts'
-import { type DiscoveredTable, draftOfTable } from './table-draft.ts'
+import { type DiscoveredTable, draftOfTable, LOG_NOTE } from './table-draft.ts'
 import { plain } from './text-table.ts'
 
 export async function initCommand(call: CommandCall): Promise<unknown> {
@@ -116,8 +117,28 @@ async function draftFrom(
   if ('product' in origin) return { draft: draftOfProduct(origin.product, folder, namespace, stores), leftOut: [] }
   const names = namesOfFolder(folder)
   const choices = { name: names.name, namespace: namespace ?? names.namespace, stores, guess }
-  return draftOfTable(origin.connection, origin.table, choices)
+  const begun = draftOfTable(origin.connection, origin.table, choices)
+  return (await isReadByLog(client, begun.draft))
+    ? { ...begun, draft: { ...begun.draft, inputNotes: [LOG_NOTE] } }
+    : begun
 }
+
+/** What a deployment would take for the mode that is not written, as a plan says it: whoever may not plan learns it later. */
+async function isReadByLog(client: Client, draft: ProductDraft): Promise<boolean> {
+  const { namespace, name } = draft.product
+  const path = `${pathOf(`${namespace}.${name}`)}/plan?version=${FIRST_VERSION}`
+  try {
+    const files = filesOf(draft, null)
+    const { plan } = (await client.upload(path, files)) as { readonly plan: PlanAnswer }
+    return plan.reads.every(({ mode }) => mode === 'cdc')
+  } catch (error) {
+    if (error instanceof ServerRefused) return false
+    throw error
+  }
+}
+
+/** A number that no version has: of one that was deployed, the plan would say what that one has taken. */
+const FIRST_VERSION = '0.0.0'
 
 type Origin = { readonly product: ServedProduct } | { readonly connection: string; readonly table: DiscoveredTable }
 

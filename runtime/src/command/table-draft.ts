@@ -216,6 +216,10 @@ function modeNote({ primary_key: key, suggested_cursor: cursor, columns }: Disco
   return `Read incrementally by ${cursor}, the column that tells what has changed; deletes are found by the key.`
 }
 
+/** Where the plan of the draft says so. */
+export const LOG_NOTE =
+  'Read by the log of its source (mode cdc), which tells deletes, too: no mode is written, and the source has all that this needs.'
+
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /** A transform that only gives columns their names. */

@@ -68,7 +68,8 @@ export function readMode(
   const asked = table.inputs.find((input) => input.primaryKey.length > 0)?.primaryKey
   const primaryKey = asked ?? found.primaryKey
   const full = table.inputs.find((input) => input.mode === 'full')
-  const log = table.inputs.find((input) => input.mode === 'cdc')
+  const told = table.inputs.filter((input) => input.mode === 'cdc')
+  const log = told.find(({ isChosen }) => isChosen !== true) ?? told[0]
   if (log && !full) return byLog(table, found, log)
   const incremental = !full && cursorColumn !== null && primaryKey.length > 0
   const needsIncremental = table.inputs.find((input) => input.mode === 'incremental')
@@ -90,7 +91,7 @@ export function readMode(
   return { mode: 'incremental', reason, cursorColumn, primaryKey, ...deletesOf(table.inputs) }
 }
 
-/** By choice alone, and for everybody who reads the table but for one who wants it whole. */
+/** By what its versions say or have taken, and for everybody who reads the table but for one who wants it whole. */
 export function isReadByLog({ inputs }: Pick<SourceTable, 'inputs'>): boolean {
   return inputs.some(({ mode }) => mode === 'cdc') && !inputs.some(({ mode }) => mode === 'full')
 }
@@ -107,7 +108,10 @@ function byLog(
       remedy: 'Give the table a primary key, or use mode: full.',
     })
   }
-  const reason = `the input "${asks.name}" asks for it`
+  const reason =
+    asks.isChosen === true
+      ? 'no mode is written, and the log of its source tells what has changed and what is gone'
+      : `the input "${asks.name}" asks for it`
   return { mode: 'cdc', reason, cursorColumn: null, primaryKey, deletes: 'log', deletesReason: null }
 }
 

@@ -5,7 +5,7 @@ import type { ParentLine } from './child/parent-line.ts'
 import { serveChanges } from './child/serve-changes.ts'
 import type { ChangeCall } from './source-protocol.ts'
 import type { Part } from './source-session.ts'
-import { walledChanges } from './walled-changes.ts'
+import { type WalledChanges, walledChanges } from './walled-changes.ts'
 
 const { signal } = new AbortController()
 const AFTER = { lineage: 'one', order: '005' }
@@ -13,7 +13,7 @@ const STREAMS = ['t', 'u'].map((table) => ({ schema: 'public', table, primaryKey
 const schema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] } as const
 
 /** The source as the runtime sees it, over what the child says. */
-function walled(source: Partial<ChangeSource>): ChangeSource {
+function walled(source: Partial<ChangeSource>): WalledChanges {
   return walledChanges(async function* (call: ChangeCall) {
     const parts: Part[] = []
     const line = {
@@ -126,6 +126,10 @@ test('positions, refusals and health come as they were said, and no others', asy
   }
   assert.deepEqual(await walled({ refusals: async () => refused }).refusals?.(request), refused)
   assert.deepEqual(await walled({}).refusals?.(request), [])
+  assert.deepEqual(
+    [await walled({ refusals: async () => [] }).judges(signal), await walled({}).judges(signal)],
+    [true, false],
+  )
   const many = Array.from({ length: 3 }, () => refused[0] as (typeof refused)[0])
   await assert.rejects(walled({ refusals: async () => many }).refusals?.(request) as Promise<unknown>, {
     code: 'source_answer_invalid',

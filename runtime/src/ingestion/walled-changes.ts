@@ -19,8 +19,18 @@ type Caller = (call: ChangeCall, limit: 'callMs' | 'readMs', signal: AbortSignal
 
 const NO_ROWS = new Uint8Array(0)
 
-export function walledChanges(call: Caller): ChangeSource {
+/** Behind walls every hook is there, also one that the connector has not. */
+export interface WalledChanges extends ChangeSource {
+  /** Whether the connector has `refusals`: whether anybody can say beforehand which tables its log would tell. */
+  judges(signal: AbortSignal): Promise<boolean>
+}
+
+export function walledChanges(call: Caller): WalledChanges {
   return {
+    async judges(signal) {
+      const [answer] = await partsOf(call({ method: 'changes.judges' }, 'callMs', signal))
+      return answer === true
+    },
     async refusals({ streams, signal }) {
       const parts = await partsOf(call({ method: 'changes.refusals', streams }, 'callMs', signal))
       return believed(() => refusalsOf(parts, streams.length))

@@ -69,6 +69,7 @@ function normalised(fields: InputFields): Input | null {
     ...(fields.schema_contract === undefined ? {} : { schemaContract: fields.schema_contract }),
     // The log tells them.
     ...(fields.mode === 'cdc' ? {} : { deletes: fields.deletes ?? 'key_sweep' }),
+    ...(fields.deletes === 'key_sweep' ? { saysDeletes: true } : {}),
     ...(fields.deletes_reason === undefined ? {} : { deletesReason: fields.deletes_reason }),
   }
 }

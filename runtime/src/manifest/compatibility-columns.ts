@@ -2,6 +2,7 @@ import { type LogicalType, parseDecimal, type TableSchema, typeName } from '@slu
 import type { Change } from './compatibility-change.ts'
 import { canonical } from './digest.ts'
 import { type Input, keepsMissing, type ManifestSet, type OutputColumn, type OutputManifest } from './manifest-set.ts'
+import { asWritten } from './open-modes.ts'
 
 /** What a new output.yaml means to readers, and to the rows that are there already. */
 export function compareColumns(live: OutputManifest, next: OutputManifest): readonly Change[] {
@@ -118,10 +119,13 @@ export function compareWriting(live: ManifestSet, next: ManifestSet): readonly C
     .map(([subject, , , reason]): Change => ({ verdict: 'compatible', subject, reason }))
 }
 
-function withoutDeletes({ deletes, deletesReason, ...input }: Input): unknown {
-  return input
+function withoutDeletes(input: Input): unknown {
+  const { deletes, deletesReason, ...rest } = asWritten(input)
+  return rest
 }
 
 function deletesOf({ inputs }: ManifestSet): unknown {
-  return inputs.map(({ name, deletes = 'unseen', deletesReason = null }) => [name, deletes, deletesReason])
+  return inputs
+    .map(asWritten)
+    .map(({ name, deletes = 'unseen', deletesReason = null }) => [name, deletes, deletesReason])
 }

@@ -56,8 +56,13 @@ export interface Input {
   readonly connection: string
   /** As written: `name` or `schema.name`; of a product `namespace.name`. */
   readonly table: string
-  /** `auto`: incremental where the source has a safe cursor, else full; decided when the source is read. */
+  /**
+   * `auto`: nobody has written one, and the log of the source was not taken when the version was deployed. Incremental where the
+   * source has a safe cursor, else full; decided when the source is read.
+   */
   readonly mode: (typeof INPUT_MODES)[number] | 'auto'
+  /** The mode `cdc` was not written: it was taken when the version was deployed. Never of manifests that are not deployed. */
+  readonly isChosen?: true
   /** Null: what the source suggests. */
   readonly cursorColumn: string | null
   /** Empty: what the source declares. */
@@ -71,6 +76,8 @@ export interface Input {
   readonly schemaContract?: Readonly<Partial<Record<ContractKind, ContractWord>>>
   /** Absent: of a version deployed before there was this choice. Rows that are gone stay, as they did then. */
   readonly deletes?: DeleteMode
+  /** The file says so, though it is the default. */
+  readonly saysDeletes?: true
   /** Why they may stay: with `unseen`, and with nothing else. */
   readonly deletesReason?: string
   /** Of a product, and of nothing else. */

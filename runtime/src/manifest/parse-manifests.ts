@@ -15,6 +15,7 @@ import { ProductFile } from './files/product.ts'
 import { QualityFile } from './files/quality.ts'
 import { ServingFile } from './files/serving.ts'
 import type { ManifestSet, QualityManifest, UsedChecks } from './manifest-set.ts'
+import { asWritten } from './open-modes.ts'
 import { type Finding, formatPath, MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
 import { readYaml, type YamlReading } from './read-yaml.ts'
 import type { Schema } from './shape-check.ts'
@@ -138,7 +139,9 @@ function meaningOf(said: Omit<ManifestSet, 'digest'>): unknown {
   const { keepMissing, ...output } = said.output
   const { uses, ...quality } = said.quality
   const used = uses === undefined ? {} : { uses: uses.map(({ product, checks }) => ({ product, checks })) }
-  const inputs = said.inputs.map(({ deletes, ...input }) => (deletes === 'unseen' ? { ...input, deletes } : input))
+  const inputs = said.inputs
+    .map(asWritten)
+    .map(({ deletes, ...input }) => (deletes === 'unseen' ? { ...input, deletes } : input))
   const meant = { ...said, inputs, quality: { ...quality, ...used } }
   return { ...meant, output: keepMissing === true ? { ...output, keepMissing } : output }
 }

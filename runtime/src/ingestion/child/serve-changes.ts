@@ -14,6 +14,8 @@ export async function serveChanges(
   const { changes: source } = connector
   if (source === undefined) throw noLog()
   switch (call.method) {
+    case 'changes.judges':
+      return line.tell({ kind: 'part', part: source.refusals !== undefined })
     case 'changes.refusals': {
       const refused = (await source.refusals?.({ streams: call.streams, signal })) ?? []
       for (const part of refused) await line.tell({ kind: 'part', part })

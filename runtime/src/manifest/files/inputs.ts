@@ -34,7 +34,7 @@ export const InputFields = closed({
   mode: Type.Optional(
     oneOf(
       INPUT_MODES,
-      'How rows are read; cdc: by the log of the source, which tells deletes, too. Default: incremental where a safe cursor can be had, else full.',
+      'How rows are read; cdc: by the log of the source, which tells deletes, too. Default, decided when the version is deployed: cdc where the source has all that this needs, and a limit for what it keeps; else incremental where a safe cursor can be had, else full.',
     ),
   ),
   cursor_column: Type.Optional(sourceColumn('The column that grows with every change, for incremental reading.')),

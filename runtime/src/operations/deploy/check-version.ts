@@ -8,6 +8,7 @@ import type { TenantCall } from '../../flow.ts'
 import { compareManifests } from '../../manifest/compatibility.ts'
 import type { Change } from '../../manifest/compatibility-change.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { withModesOf } from '../../manifest/open-modes.ts'
 import type { Problem } from '../../manifest/problem.ts'
 import { sharedIn } from '../../manifest/used-checks.ts'
 import { pauseText } from '../../materializer/pauses.ts'
@@ -34,6 +35,7 @@ import type { Checked } from './checked.ts'
 import { brokenExpectations, checkReadings } from './checks.ts'
 import { checkClasses, loweredClasses, opensProduct, sourceOwners } from './column-classes.ts'
 import { comparisonNotes } from './comparison.ts'
+import { withDefaultModes } from './default-modes.ts'
 import type { DeployDeps } from './deps.ts'
 import { checkNotes, judgedColumns } from './judged-columns.ts'
 import { lackingNote, lakeChanges, sourceRows, storePlans } from './plan.ts'
@@ -71,6 +73,7 @@ export function loweringProblem(lowered: readonly string[], named: readonly stri
 /**
  * Whether these manifests can run, and whether the caller may put them in service.
  * @param isPlan whether what the version does is counted, too, which a deployment does not wait for
+ * @param formerly what the manifests meant where they come back, or come from a preview; null: it is a new version
  */
 export async function checkManifests(
   platform: DeployDeps,
@@ -79,6 +82,7 @@ export async function checkManifests(
   version: string,
   kept: ManifestRecord<ManifestSet>,
   isPlan = false,
+  formerly: ManifestSet | null = null,
 ): Promise<Checked> {
   const connections = await connectionsOf(platform, call.tenant, kept.normalised)
   // Before the source is asked: what it has, and whether it answers, is nothing for those who may not read it.
@@ -113,8 +117,15 @@ export async function checkManifests(
     columns: [...loweredClasses(platform, former, manifests), ...laundered],
     opens: opensProduct(live, manifests) || opensUpstreams(upstreams, known, live, manifests),
   }
-  const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
-  const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
+  const kin =
+    (await deployedAs(platform, product, version, manifests)) ?? (formerly && withModesOf(formerly, manifests))
+  const { manifests: meant, notByLog } =
+    kin === null
+      ? await withDefaultModes(platform, { product, live }, manifests, connections, sources.tables, call.signal)
+      : { manifests: kin, notByLog: NOT_ASKED }
+  const reads = (await plannedReads(platform.pool, product, meant, connections, sources.tables)).map((read) =>
+    read.mode === 'cdc' ? read : { ...read, notByLog: notByLog.get(read.input) ?? null },
+  )
   await requireLogs(platform, meant, connections, sources.tables, call.signal)
   const lacking = await inputsLackingValues(platform, call.tenant, meant)
   const readings = hidden.size === 0 ? new Map() : await checkReadings(platform, call, manifests, sources.tables)
@@ -158,6 +169,7 @@ export async function checkManifests(
     product,
     texts: kept.manifests,
     manifests,
+    meant,
     live,
     sources: sources.tables,
     origins,
@@ -201,6 +213,9 @@ export async function checkManifests(
     },
   }
 }
+
+/** The modes of a version that was deployed before are what they are. */
+const NOT_ASKED: ReadonlyMap<string, string> = new Map()
 
 /** Columns of the version in service, and those that it has no more, by the classes that hide them besides their own. */
 async function raisedBefore(

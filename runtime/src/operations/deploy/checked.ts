@@ -15,6 +15,8 @@ export interface Checked {
   readonly product: Product
   readonly texts: Readonly<Record<string, string>>
   readonly manifests: ManifestSet
+  /** The same as the version keeps them: with what is decided when it is deployed, or was when it was deployed first. */
+  readonly meant: ManifestSet
   readonly live: ManifestSet | null
   readonly sources: Sources['tables']
   readonly origins: readonly ColumnOrigin[] | null

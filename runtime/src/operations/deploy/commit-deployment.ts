@@ -4,6 +4,7 @@ import { inTransaction } from '../../database/pools.ts'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
 import { keepSchedule } from '../../jobs/set-schedule.ts'
+import { withModesOf } from '../../manifest/open-modes.ts'
 import { isSubject } from '../../policy/classification.ts'
 import { type Actor, actorOf } from '../../registry/actor.ts'
 import { requireStays } from '../../registry/deletions.ts'
@@ -125,7 +126,7 @@ export async function commitDeployment(
     }
     const waits = isOutdated || !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
     const runId = waits ? null : await queueFirstRun(tx, product, actor)
-    const hashes = { digest, storesHash: storesHash(checked.plan.stores) }
+    const hashes = { digest, storesHash: storesHash(checked) }
     const answer = { dryRun: false, ...hashes, plan: checked.plan, deployment, runId }
     await keep(tx, answer)
     return answer
@@ -135,7 +136,7 @@ export async function commitDeployment(
 /** As it was judged, to be kept of that product. */
 export function versionOf(
   call: TenantCall,
-  { plan, judged, manifests, texts, upstreams }: Checked,
+  { plan, judged, manifests, meant, texts, upstreams }: Checked,
   productId: string,
 ): NewVersion {
   return {
@@ -147,7 +148,7 @@ export function versionOf(
     productId,
     version: plan.version,
     manifests: texts,
-    normalised: manifests,
+    normalised: withModesOf(meant, manifests),
     digest: manifests.digest,
     deployedBy: actorOf(call.principal),
   }

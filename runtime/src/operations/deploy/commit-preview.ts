@@ -64,7 +64,7 @@ export async function commitPreview(
     await audited(tx, call, call.tenant, 'product.preview_deploy', { type: 'product', id: product.id }, details)
     const deployment = comparison === null ? ((await finishDeployment(tx, begun.id, 'succeeded')) ?? begun) : begun
     const runId = await queueFirstRun(tx, preview, actor)
-    const answer = { dryRun: false, digest, storesHash: storesHash(plan.stores), plan, deployment, runId }
+    const answer = { dryRun: false, digest, storesHash: storesHash(checked), plan, deployment, runId }
     await keep(tx, answer)
     return answer
   })

@@ -134,7 +134,10 @@ export async function planManifests(
   return planned(checked, digest, [...first, ...found])
 }
 
-/** `found` are the errors that stand against the deployment and belong into its plan, the gravest first. */
+/**
+ * `found` are the errors that stand against the deployment and belong into its plan, the gravest first.
+ * @param isPlan and `formerly` as of `checkManifests`
+ */
 export async function checkNew(
   platform: DeployDeps,
   call: TenantCall,
@@ -142,8 +145,9 @@ export async function checkNew(
   request: Pick<DeployRequest, 'version' | 'lower' | 'breaks'>,
   kept: ManifestRecord<ManifestSet>,
   isPlan = false,
+  formerly: ManifestSet | null = null,
 ): Promise<{ readonly checked: Checked; readonly found: readonly SluiceError[] }> {
-  const checked = await checkManifests(platform, call, product, request.version, kept, isPlan)
+  const checked = await checkManifests(platform, call, product, request.version, kept, isPlan, formerly)
   await checkForNow(platform, call, checked).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
   })
@@ -177,11 +181,11 @@ function checkDraft(
   })
 }
 
-/** What stores do is what the caller has reviewed. Throws CONFLICT. */
-function checkStorePlans({ plan }: Checked, { storesHash: reviewed }: Pick<DeployRequest, 'storesHash'>): void {
-  const now = storesHash(plan.stores)
+/** What stores do, and how sources are read, is what the caller has reviewed. Throws CONFLICT. */
+function checkStorePlans(checked: Checked, { storesHash: reviewed }: Pick<DeployRequest, 'storesHash'>): void {
+  const now = storesHash(checked)
   if (reviewed === undefined || reviewed === now) return
-  throw new SluiceError('CONFLICT', 'a store would do something else by now than that plan says', {
+  throw new SluiceError('CONFLICT', 'a store would do something else by now than that plan says, or a source would', {
     code: 'plan_changed',
     remedy: 'Plan again with dry_run, and deploy by the stores_hash of the plan that you have reviewed.',
     details: { stores_hash: now },
@@ -199,8 +203,8 @@ async function checkForNow(platform: DeployDeps, call: TenantCall, checked: Chec
 }
 
 /** What stands against the deployment is part of a plan, beside all that the plan says. */
-function planned({ plan }: Checked, digest: string, found: readonly SluiceError[]): DeployAnswer {
+function planned(checked: Checked, digest: string, found: readonly SluiceError[]): DeployAnswer {
   const problems = found.map(({ code, message, remedy }) => ({ code, message, remedy: remedy ?? null }))
-  const hashes = { digest, storesHash: storesHash(plan.stores) }
-  return { dryRun: true, ...hashes, plan: { ...plan, problems }, deployment: null, runId: null }
+  const hashes = { digest, storesHash: storesHash(checked) }
+  return { dryRun: true, ...hashes, plan: { ...checked.plan, problems }, deployment: null, runId: null }
 }

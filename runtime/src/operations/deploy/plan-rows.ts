@@ -4,6 +4,7 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { digestOf } from '../../manifest/digest.ts'
 import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
+import { asWritten } from '../../manifest/open-modes.ts'
 import { type CountedRows, countRows, type Uncounted } from '../../materializer/counted-rows.ts'
 import type { InputDeps } from '../../materializer/inputs.ts'
 import { limitsFor } from '../../materializer/materialize.ts'
@@ -110,7 +111,7 @@ function makes({ inputs, compute: { engine, transform }, output }: ManifestSet, 
   const columns = output.columns.map(({ name, type, nullable }) => [name, type, nullable])
   const variants = inputs.map(({ name }) => upstreams?.[name]?.variant ?? null)
   return digestOf([
-    inputs,
+    inputs.map(asWritten),
     variants,
     engine,
     transform,

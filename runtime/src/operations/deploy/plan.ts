@@ -25,6 +25,7 @@ import { endpointStates } from '../../registry/endpoint-states.ts'
 import type { Product } from '../../registry/products.ts'
 import type { InputRead } from '../products/input-reads.ts'
 import type { SharedCheck } from '../products/shared-checks.ts'
+import type { Checked } from './checked.ts'
 import type { DeployDeps } from './deps.ts'
 import type { AccessPlan } from './group-columns.ts'
 import type { PlaceCost, RowEstimate } from './plan-cost.ts'
@@ -173,10 +174,21 @@ async function stepsOf(
   }
 }
 
-/** Of what all stores would do: a deployment that names it does just this, or is refused. */
-export function storesHash(stores: DeployPlan['stores']): string {
-  const facts = stores.map(({ endpoint, variant, steps, hash }) => [endpoint, variant, hash ?? planOfSteps(steps).hash])
-  return digestOf(facts)
+/**
+ * Of what all stores would do, and of which inputs are read by a log that nobody has written: a deployment that names it does just
+ * this, or is refused.
+ */
+export function storesHash({
+  plan,
+  meant,
+}: Pick<Checked, 'meant'> & { readonly plan: Pick<DeployPlan, 'stores'> }): string {
+  const facts = plan.stores.map(({ endpoint, variant, steps, hash }) => [
+    endpoint,
+    variant,
+    hash ?? planOfSteps(steps).hash,
+  ])
+  const chosen = meant.inputs.filter(({ isChosen }) => isChosen === true).map(({ name, mode }) => [name, mode])
+  return digestOf([...facts, ...chosen])
 }
 
 /** Of the table that is taken as it is, as its source estimates it; null where rows are left out or made of others. */

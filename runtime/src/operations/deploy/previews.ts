@@ -46,6 +46,8 @@ export async function promotePreview(
     product,
     { ...request, version: version.version },
     { ...version, productId: product.id },
+    false,
+    version.normalised,
   )
   if (found[0] !== undefined) throw found[0]
   const { digest } = version

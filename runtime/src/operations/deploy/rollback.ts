@@ -88,6 +88,8 @@ export async function rollBackProduct(
     product,
     old.version,
     kept,
+    false,
+    kept.normalised,
   )
   const problem = loweringProblem(lowered, target.lower) ?? breakingProblem(plan.downstream, target.breaks)
   if (problem !== null) throw problem

@@ -18,6 +18,8 @@ export interface InputRead extends Pick<TableProgress, 'modeReason' | 'deletes' 
   readonly table: string
   /** Null: it is not read by a run, or nobody knows yet. */
   readonly mode: TableProgress['mode'] | null
+  /** Why a version that names no mode does not take the log of its source, and what would let it. Of a plan alone; null: nothing to say. */
+  readonly notByLog?: string | null
   /** Null: of a product. */
   readonly contract: SchemaContract | null
   /** Of the last read; null where there was none, and in a plan. */
@@ -173,12 +175,13 @@ export function deleteNotes(
 }
 
 export function readJson(read: InputRead) {
-  const { input, connection, table, mode, modeReason, deletes, deletesReason, readAt, contract } = read
+  const { input, connection, table, mode, modeReason, deletes, deletesReason, readAt, contract, notByLog } = read
   return {
     input,
     ...(connection === PRODUCTS ? { product: table } : { connection, table }),
     mode,
     mode_reason: modeReason,
+    ...(notByLog == null ? {} : { not_by_log: notByLog }),
     deletes,
     deletes_reason: deletesReason,
     read_at: readAt?.toISOString() ?? null,

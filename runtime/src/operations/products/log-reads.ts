@@ -23,7 +23,7 @@ export async function requireLogs(
   for (const [name, connection] of connections) {
     const own = inputs.filter((input) => input.connection === name)
     if (connection.connectorType === PUSH_TYPE) requireNoMode(own)
-    const tables = tablesOf(own).filter(isReadByLog)
+    const tables = tablesOf(own).filter((table) => isReadByLog(table) && table.inputs.some(asksForLog))
     if (tables.length === 0) continue
     const plugin = platform.plugins.connector(connection.connectorType)
     if (!plugin?.capabilities.modes.includes('cdc')) throw changesNotSupported(connection.connectorType)
@@ -34,6 +34,11 @@ export async function requireLogs(
     const [refused] = await refusals(platform, connection, streams, signal)
     if (refused !== undefined) throw refusedTable(`${refused.schema}.${refused.table}`, refused)
   }
+}
+
+/** What was taken for an input that names no mode was asked then: a version that comes back depends on no source. */
+function asksForLog({ mode, isChosen }: Input): boolean {
+  return mode === 'cdc' && isChosen !== true
 }
 
 /** Rows that are pushed come in one way alone. */

@@ -185,7 +185,9 @@ const DeployPlan = Type.Object(
 
 export const digest = text('Of the manifests: a deployment that sends it deploys these, or nothing.')
 
-const storesHash = text('Of what the stores would do: a deployment that sends it has them do this, or is refused.')
+const storesHash = text(
+  'Of what the stores would do, and of the inputs that are read by a log which no mode asks for: a deployment that sends it does this, or is refused.',
+)
 
 export const DryRun = Type.Object({
   dry_run: Type.Literal(true),

@@ -60,6 +60,11 @@ export const InputRead = Type.Object({
   product: Type.Optional(text('Of an input that is a product, in place of connection and table: namespace.name.')),
   mode: nullable(text('Null: it is not known yet, or no sync reads it.')),
   mode_reason: nullable(text()),
+  not_by_log: Type.Optional(
+    text(
+      'Of a plan: why an input that names no mode is not read by the log of its source (mode cdc), and what would let it. Absent: nothing is in the way, or the source has no log.',
+    ),
+  ),
   deletes: deleteMode(),
   deletes_reason: nullable(text('Why they are left unseen.')),
   read_at: nullable(time()),

@@ -57,7 +57,8 @@ export const DeployRequest = Type.Object(
     stores_hash: Type.Optional(
       Type.String({
         maxLength: 100,
-        description: 'Of the plan that was reviewed. Absent: stores do what they would do by now.',
+        description:
+          'Of the plan that was reviewed. Absent: stores do what they would do by now, and inputs without a mode are read as they would be.',
       }),
     ),
     lower: Lower,
