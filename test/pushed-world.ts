@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { placeTestCluster } from '../runtime/src/database/testing.ts'
@@ -25,6 +26,8 @@ export interface PushedProduct {
   readonly name: string
   /** Tables, and products as `crm.name`; aliases are `a`, `b` and so on. */
   readonly inputs: readonly string[]
+  /** Inputs that are taken as they are, whatever the others rest on. */
+  readonly latest?: readonly string[]
   /** Absent: the rows of its one input. */
   readonly transform?: string
   /** Of quality.yaml. */
@@ -78,12 +81,12 @@ export class PushedWorld {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  async deploy({ name, inputs, transform, checks }: PushedProduct): Promise<void> {
+  async deploy({ name, inputs, latest = [], transform, checks }: PushedProduct): Promise<void> {
     await registerProduct(this.developer, name)
     const texts = manifests('unused', { columns: COLUMNS, endpoints: '  - type: lookup\n  - type: analytics\n' })
     const lines = inputs.map((one, at) => {
       const from = one.includes('.') ? `product: ${one}` : `connection: shop, table: ${one}`
-      return `  - { name: ${'abcdef'[at]}, ${from} }\n`
+      return `  - { name: ${'abcdef'[at]}, ${from}${latest.includes(one) ? ', epoch: latest' : ''} }\n`
     })
     await uploadAndDeploy(this.developer, name, {
       ...texts,
@@ -104,13 +107,20 @@ export class PushedWorld {
         .catch(() => null)
       if (answer !== null && answer.status < 300) return
       if (answer !== null) assert.ok(answer.status >= 500 || answer.status === 429, JSON.stringify(answer.body))
-      if (answer === null) await this.restart(null)
+      if (answer === null) await this.comeBack()
     }
   }
 
   async restart(fault: string | null): Promise<void> {
+    this.runtime.kill()
     await this.runtime.ended
     await this.start(fault)
+  }
+
+  /** Where it has ended meanwhile; who is told nothing by it may be told so a moment before. */
+  async comeBack(): Promise<void> {
+    await sleep(50)
+    if (this.runtime.isEnded) await this.start(null)
   }
 
   /** Values by id, as its lookup store has them; null: there is nothing to read. */
@@ -124,8 +134,18 @@ export class PushedWorld {
     return withDatabase(this.data, 'sluice_registry', work)
   }
 
+  /** Asked again where the registry has ended with its runtime. */
   async found(statement: string, values: readonly unknown[] = []): Promise<readonly Json[]> {
-    return this.registry(async (client) => (await client.query(statement, [...values])).rows)
+    for (;;) {
+      try {
+        return await this.registry(async (client) => (await client.query(statement, [...values])).rows)
+      } catch (error) {
+        // What it refuses for what is asked has a state of SQL of another class.
+        const { code = '' } = error as { readonly code?: string }
+        if (/^(?!57|08)[0-9A-Z]{5}$/.test(code) && !code.startsWith('E')) throw error
+        await this.comeBack()
+      }
+    }
   }
 
   /** As if its makings had taken so long of late. */
