@@ -75,9 +75,9 @@ const epochs = async (name: string) =>
   )
 
 /** While it lasts, nobody makes the product. */
-async function held<T>(work: () => Promise<T>): Promise<T> {
+async function held<T>(work: () => Promise<T>, product = 'slow'): Promise<T> {
   return world.registry(async (client: pg.Client) => {
-    const { rows } = await client.query(`select id from products where name = 'slow'`)
+    const { rows } = await client.query('select id from products where name = $1', [product])
     await client.query('select pg_advisory_lock(hashtextextended($1, 7))', [rows[0].id])
     return work()
   })
@@ -167,6 +167,26 @@ it('where it fails it waits by itself, longer each time, and is made when it can
   await show(5, ['slow', 'after'])
   await until('nobody waits for it', async () => (await holds()).length === 0)
   await until('that is over', async () => (await incident()).length === 0)
+})
+
+it('a run that is taken up again makes anew what it had made of fewer rows', async () => {
+  for (const name of [...QUICK, 'slow', 'after']) await world.take(name, 300)
+  const [newest] = await world.found(
+    `select result from runs where input ? 'follow' and state = 'succeeded' order by created_at desc limit 1`,
+  )
+  const order = newest?.result.products.map(({ name }: Json) => name.replace('crm.', '')) as readonly string[]
+  const dying = held(async () => {
+    await round(6)
+    // The wave has made it, and waits for the last.
+    await show(6, order.slice(0, 1))
+    await round(7)
+    world.runtime.kill()
+    await world.runtime.ended
+  }, order.at(-1))
+  // The lock's connection ends with the server.
+  await dying.catch(() => undefined)
+  await world.start(null)
+  await show(7, [...QUICK, 'slow', 'after'])
 })
 
 it('who asks for a sync is told what became of each', async () => {

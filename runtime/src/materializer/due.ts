@@ -1,8 +1,9 @@
 /** Whether there is anything to make of a product, as whoever would make it asks, and whoever leaves it to another. */
+import { isDeepStrictEqual } from 'node:util'
 import { inTransaction } from '../database/pools.ts'
 import type { Input } from '../manifest/manifest-set.ts'
 import { databaseNow } from '../registry/clock.ts'
-import { latestEpoch, noteLaterRead } from '../registry/materializations.ts'
+import { latestEpoch, type Materialization, noteLaterRead } from '../registry/materializations.ts'
 import { findProduct, type Product, pauseOf } from '../registry/products.ts'
 import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
 import type { MaterializeDeps } from './deps.ts'
@@ -12,22 +13,41 @@ import { readInputs } from './inputs.ts'
 import { productPaused } from './pauses.ts'
 import { inputsUnchanged, isUnchanged, type Made, valuesAge } from './unchanged.ts'
 
+interface Asked {
+  readonly product: Product
+  readonly signal: AbortSignal
+}
+
 /**
  * Throws what its making would begin with: CONFLICT `product_paused`, `inputs_unchanged`, and what its inputs cannot be read for. It
  * waits for nobody who makes the product, and fences nobody off. Repeatable.
  */
-export async function requireDue(
-  { product, signal }: { readonly product: Product; readonly signal: AbortSignal },
-  deps: MaterializeDeps,
-): Promise<void> {
+export async function requireDue({ product, signal }: Asked, deps: MaterializeDeps): Promise<void> {
   await requireNoPause(product, deps)
-  const current = (await findProduct(deps.pool, product.tenant, product.id))?.currentVersion ?? null
-  const deployed = await deployedVersion(product, current, deps)
+  const deployed = await inService(product, deps)
   const [inputs, keys] = await Promise.all([
     inputsOf(product, deployed, signal, deps),
     keysFor(product.tenant, deployed.variants, deps),
   ])
   await requireChanged({ product, deployed, keys, inputs }, signal, deps)
+}
+
+/** Whether the epoch is made of other rows than there are: a run that is taken up again may have read more since it made it. */
+export async function isOfOthers(
+  { product, signal }: Asked,
+  { inputs: kept }: Materialization,
+  deps: MaterializeDeps,
+): Promise<boolean> {
+  const inputs = await inputsOf(product, await inService(product, deps), signal, deps)
+  return inputs.some(({ input, restsOn = {} }) => {
+    const { rests_on: rested = {} } = (kept[input.name] ?? {}) as { readonly rests_on?: InputState['restsOn'] }
+    return !isDeepStrictEqual(rested, restsOn)
+  })
+}
+
+async function inService(product: Product, deps: MaterializeDeps): Promise<Deployed> {
+  const current = (await findProduct(deps.pool, product.tenant, product.id))?.currentVersion ?? null
+  return deployedVersion(product, current, deps)
 }
 
 export async function requireNoPause(product: Product, deps: MaterializeDeps): Promise<void> {

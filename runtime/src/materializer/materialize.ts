@@ -26,7 +26,7 @@ import { noteHeldShapes } from '../registry/versions.ts'
 import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './awaited-deployment.ts'
 import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
 import type { MaterializeDeps } from './deps.ts'
-import { inputsOf, requireChanged, requireNoPause } from './due.ts'
+import { inputsOf, isOfOthers, requireChanged, requireNoPause } from './due.ts'
 import { noteEpoch } from './epoch-note.ts'
 import type { ErasedKey } from './erased-key.ts'
 import { forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
@@ -70,7 +70,7 @@ export interface MaterializeResult {
 }
 
 /**
- * Repeatable: a run that has committed its epoch goes on with the stores. Throws CONFLICT `product_paused`, and
+ * Repeatable: a run that has committed its epoch goes on with the stores; in a wave, where it has read more since, it makes one more. Throws CONFLICT `product_paused`, and
  * `inputs_unchanged` where that is asked for.
  */
 export async function materialize(request: MaterializeRequest, deps: MaterializeDeps): Promise<MaterializeResult> {
@@ -79,7 +79,10 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
     await deps.faultPoint('materializer.started')
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
     // What was brought back after it, or merged since, is not what was to be left.
-    const isToDo = committed === null || (request.erased && !(await isAsWritten(product, committed, deps)))
+    const isToDo =
+      committed === null ||
+      (request.erased && !(await isAsWritten(product, committed, deps))) ||
+      (request.ifChanged === true && (await isOfOthers(request, committed, deps)))
     const contractNotes: string[] = []
     return timed(request, deps, async (begun) => {
       const materialization = isToDo ? await commitNewEpoch({ ...request, begun }, contractNotes, deps) : committed
