@@ -102,6 +102,7 @@ export class PushedWorld {
     this.#pushes += 1
     const headers = { 'idempotency-key': `push-${this.#pushes}` }
     for (;;) {
+      // One that is killed meanwhile answers nobody.
       const answer = await this.developer
         .post(`/api/v1/connections/shop/events?table=${table}`, rows, headers)
         .catch(() => null)
