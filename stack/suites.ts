@@ -138,7 +138,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(continuous|default-modes|erased-rows|erased-sources|housekeeping|kept-modes|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls|schema-contracts).stack.test.ts',
+      'test/!(continuous|default-modes|erased-rows|erased-sources|housekeeping|kept-modes|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls|schema-contracts|slow-products|slow-waves).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -174,8 +174,13 @@ export const SUITES: readonly Suite[] = [
     tests: ['stack/lineage/*.stack.test.ts'],
     expectedSeconds: 90,
   },
-  // Rows that are pushed, under kills.
-  { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 160 },
+  // Rows that are pushed, under kills; slow products of them, for which nobody waits.
+  {
+    name: 'pushed',
+    servers: [],
+    tests: ['test/{pushed-rows,slow-products,slow-waves}.stack.test.ts'],
+    expectedSeconds: 320,
+  },
   // Changes that are delivered to webhooks, under kills.
   { name: 'webhooks', servers: [], tests: ['acceptance/webhooks.stack.test.ts'], expectedSeconds: 180 },
   // Rows are erased under kills, and by every way that they come, and looked for in all that is stored.

@@ -11,12 +11,14 @@ import { productProgress } from '../ingestion/product-progress.ts'
 import { replayOf } from '../ingestion/replay/replay-input.ts'
 import { runReplay } from '../ingestion/replay/run-replay.ts'
 import { runIngestion } from '../ingestion/run-ingestion.ts'
+import { runLeft } from '../ingestion/run-left.ts'
 import { isWorthRetrying, type RunPlace, Worker } from '../ingestion/worker.ts'
 import { askForJobs } from '../jobs/claims.ts'
 import type { JobKind, JobSource } from '../jobs/worker.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type ComparisonDeps, type ComparisonJob, comparisonJob } from '../materializer/comparison-job.ts'
 import type { MaterializeDeps } from '../materializer/deps.ts'
+import { requireDue } from '../materializer/due.ts'
 import { materialize } from '../materializer/materialize.ts'
 import { rollBack } from '../materializer/roll-back.ts'
 import { catchUp } from '../materializer/sync-endpoints.ts'
@@ -34,6 +36,7 @@ import { recordedError } from '../registry/deployments.ts'
 import { ENDPOINTS_JOB, endpointsDue } from '../registry/endpoint-states.ts'
 import { closeErasures } from '../registry/erasures.ts'
 import { isFollowing } from '../registry/follows.ts'
+import { leftBy } from '../registry/left-runs.ts'
 import { latestEpoch, tellLaterReads } from '../registry/materializations.ts'
 import { askToTell } from '../registry/openlineage-runs.ts'
 import { findProduct, productsInServiceOf } from '../registry/products.ts'
@@ -100,6 +103,8 @@ async function execute(
   }
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
   if (!product) return {}
+  const left = leftBy(run)
+  if (left !== null) return runLeft({ product, lease, signal }, left, ingestion)
   const { pool } = platform
   const rollback = rollbackOf(run)
   const { begun, report, settle } = productProgress(platform.pool, lease, product, [])
@@ -167,6 +172,7 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
       return readers.map(({ product, normalised }) => ({ product, manifests: normalised }))
     },
     noteBegun: deps.noteBegun,
+    requireDue: (request) => requireDue(request, deps),
     async materialize(request) {
       try {
         const made = await materialize(request, deps)

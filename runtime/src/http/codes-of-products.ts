@@ -103,6 +103,11 @@ export const PRODUCT_CODES = {
     title: 'Tried again later',
     remedy: 'See the incident of the product, or sync the connection to try it now.',
   },
+  left_to_run: {
+    status: 409,
+    title: 'Left to a run of its own',
+    remedy: 'Look at that run, or wait for the epoch: it is made of the newest rows.',
+  },
   input_behind: {
     status: 409,
     title: 'Input not made anew',

@@ -6,11 +6,23 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
+import { hurryNow } from '../jobs/claims.ts'
 import { recordedError } from '../registry/deployments.ts'
-import { type Hold, holdsOf, settleHolds } from '../registry/follows.ts'
+import {
+  addHolds,
+  endHolds,
+  type FailedPart,
+  type Hold,
+  holdsOf,
+  putOffHolds,
+  settleHolds,
+} from '../registry/follows.ts'
 import { checkRun } from '../registry/run-claims.ts'
+import { FOLLOW_JOB } from '../registry/schedule-job.ts'
+import type { Transaction } from '../registry/sql.ts'
 import type { IngestionRun } from './ingestion-run.ts'
-import type { Wave } from './make-wave.ts'
+import { isLeftToRun, isUnchanged, type Wave } from './make-wave.ts'
+import type { ProductOutcome } from './product-outcome.ts'
 import type { SourceTable } from './source-tables.ts'
 
 const BACK_OFF = { firstMs: 10_000, lastMs: 3_600_000 } as const
@@ -53,24 +65,57 @@ export async function settleParts(
     return { kind: 'table', part, errorCode: recordedError(error).code } as const
   }
   const failedTables = isOfAll ? [] : [...failures].map(tableOf)
-  const failedProducts = wave.outcomes.flatMap(({ id: part, state, reason }) =>
-    state === 'failed' ? [{ kind: 'product' as const, part, errorCode: reason?.code ?? 'internal_error' }] : [],
-  )
-  const failed = [...failedTables, ...failedProducts].map(({ kind, part, errorCode }) => {
-    const before = held.known.find((one) => one.kind === kind && one.part === part)?.failures ?? 0
-    return { kind, part, errorCode, againMs: backOffMs(before, BACK_OFF) }
-  })
+  const failed = waitingFor([...failedTables, ...failedProducts(wave.outcomes)], held.known)
   // Of a run that somebody asked for, what has not waited before is told to him, and is tried again when he asks.
   const isKnown = ({ kind, part }: Pick<Hold, 'kind' | 'part'>) =>
     held.known.some((one) => one.kind === kind && one.part === part)
   const waiting = isFollowing === true ? failed : failed.filter(isKnown)
+  // What comes of those is told by the run that they are left to, which may have told it by now.
+  const toOthers = wave.outcomes.filter(({ reason }) => isLeftToRun(reason))
+  const tried = toOthers.map(({ id: part }) => ({ kind: 'product' as const, part, errorCode: '' }))
   if (held.known.length > 0 || waiting.length > 0) {
     await inTransaction(pool, async (tx) => {
       await checkRun(tx, lease)
-      await settleHolds(tx, connection.id, waiting, left)
+      await settleHolds(tx, connection.id, waiting, [...left, ...tried])
+      await putOffHolds(tx, connection.id, waitingFor(tried.filter(isKnown), held.known))
     })
   }
   return passedOver.length === 0 ? {} : { held: passedOver }
+}
+
+type Failed = Pick<FailedPart, 'kind' | 'part' | 'errorCode'>
+
+const failedProducts = (outcomes: readonly ProductOutcome[]): readonly Failed[] =>
+  outcomes.flatMap(({ id: part, state, reason }) =>
+    state === 'failed' ? [{ kind: 'product' as const, part, errorCode: reason?.code ?? 'internal_error' }] : [],
+  )
+
+/** Longer each time. */
+function waitingFor(failed: readonly Failed[], known: readonly Hold[]): readonly FailedPart[] {
+  return failed.map(({ kind, part, errorCode }) => {
+    const before = known.find((one) => one.kind === kind && one.part === part)?.failures ?? 0
+    return { kind, part, errorCode, againMs: backOffMs(before, BACK_OFF) }
+  })
+}
+
+/** What a run has done that products were left to: those that failed wait, and whoever follows the connection learns until when. */
+export async function settleLeft(
+  tx: Transaction,
+  {
+    connectionId,
+    outcomes,
+    known,
+  }: { readonly connectionId: string; readonly outcomes: readonly ProductOutcome[]; readonly known: readonly Hold[] },
+): Promise<void> {
+  const isDone = (outcome: ProductOutcome) => outcome.epoch !== null || isUnchanged(outcome)
+  await endHolds(
+    tx,
+    connectionId,
+    outcomes.filter(isDone).map(({ id }) => id),
+  )
+  const failed = waitingFor(failedProducts(outcomes), known)
+  await addHolds(tx, connectionId, failed)
+  if (failed.length > 0) await hurryNow(tx, { kind: FOLLOW_JOB, key: connectionId })
 }
 
 /** The part waits for another try by itself, so that the run is not tried again as a whole. */

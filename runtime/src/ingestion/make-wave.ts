@@ -1,13 +1,16 @@
 /** Makes the products of a wave, one after the other: what it was asked for, and what is made of that. */
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
 import type { MaterializeDeps } from '../materializer/deps.ts'
 import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import { UNCHANGED } from '../materializer/unchanged.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { recordedError } from '../registry/deployments.ts'
+import { leaveToRun, leftRunOf } from '../registry/left-runs.ts'
+import { makingTimes } from '../registry/makings.ts'
 import { latestEpoch } from '../registry/materializations.ts'
-import type { RunLease } from '../registry/run-claims.ts'
+import { checkRun, type RunLease } from '../registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from '../registry/run-progress.ts'
 import {
   fullNameOf,
@@ -17,6 +20,7 @@ import {
   unpublishedOutcome,
 } from './product-outcome.ts'
 import { productProgress } from './product-progress.ts'
+import { slowGroups } from './slow-products.ts'
 import { type DeployedProduct, type WaveMember, waveOf } from './wave.ts'
 
 export interface WaveDeps {
@@ -24,6 +28,8 @@ export interface WaveDeps {
   /** The tenant's products in service that are made of one of these (`namespace.name`), be it through others. */
   readersOfProducts(tenant: string, names: readonly string[]): Promise<readonly DeployedProduct[]>
   materialize(request: MaterializeRequest): Promise<MaterializeResult>
+  /** Throws what making the product would begin with: `inputs_unchanged`, `product_paused` and so on. Nothing is made, and nobody waited for. */
+  requireDue(request: Pick<MaterializeRequest, 'product' | 'signal'>): Promise<void>
   /** As of `MaterializeDeps`. */
   noteBegun: MaterializeDeps['noteBegun']
   /** That products which stay as they are were read later than was known, to whoever keeps them in mind. */
@@ -41,6 +47,8 @@ interface Before {
   unread(deployed: DeployedProduct): string | null
   /** It failed by itself, and waits for another try. Default: none does. */
   isHeld?(deployed: DeployedProduct): boolean
+  /** Slow ones are left to runs of their own, whose failures wait with this connection's. Absent: all are made here. */
+  readonly leavesFor?: string
   /** Of products that were made by themselves; what is made of them follows. */
   readonly done: readonly ProductOutcome[]
 }
@@ -58,7 +66,7 @@ export interface Wave {
 export async function makeWave(
   run: WaveRun,
   first: readonly DeployedProduct[],
-  { unread, isHeld, done }: Before,
+  { unread, isHeld, leavesFor, done }: Before,
   deps: WaveDeps,
 ): Promise<Wave> {
   const [one] = first
@@ -69,10 +77,23 @@ export async function makeWave(
   const save = () => saveRunResult(deps.pool, run.lease, { products: outcomes })
   let isSaved = true
   const names = first.map(({ product }) => fullNameOf(product))
-  for (const member of waveOf(first, await deps.readersOfProducts(tenant, names))) {
+  const members = waveOf(first, await deps.readersOfProducts(tenant, names))
+  const groups = leavesFor === undefined ? NONE : await groupsOf(members, deps)
+  const runs = new Map<string, string>()
+  for (const member of members) {
     if (outcomes.some(({ id }) => id === member.product.id)) continue
-    const reason = isHeld?.(member) === true ? WAITS : leftBecause(member, unread(member), outcomes)
-    const { outcome, error, notes = [] } = await outcomeFor(run, member, { reason, done: outcomes }, deps)
+    const slow = groups.get(fullNameOf(member.product))
+    const leftTo = slow === undefined ? undefined : runs.get(slow)
+    const why = leftTo === undefined ? leftBecause(member, unread(member), outcomes) : leftToRun(leftTo)
+    const reason = isHeld?.(member) === true ? WAITS : why
+    const leaves = slow === fullNameOf(member.product) ? leavesFor : undefined
+    const {
+      outcome,
+      error,
+      notes = [],
+      runId,
+    } = await outcomeFor(run, member, { reason, leaves, done: outcomes }, deps)
+    if (slow !== undefined && runId !== undefined) runs.set(slow, runId)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)
     // The list grows with the wave: written for each product that stays as it is, it would cost more than they do.
@@ -83,6 +104,13 @@ export async function makeWave(
   if (!isSaved) await save()
   if (outcomes.some(isUnchanged)) await deps.tellLaterReads(tenant)
   return { outcomes, errors }
+}
+
+const NONE: ReadonlyMap<string, string> = new Map()
+
+async function groupsOf(members: readonly WaveMember[], { pool }: WaveDeps): Promise<ReadonlyMap<string, string>> {
+  const ids = members.map(({ product }) => product.id)
+  return slowGroups(members, await makingTimes(pool, ids))
 }
 
 /** Why nothing is to be made of it now; null: it is made. */
@@ -105,19 +133,39 @@ interface Materialized {
   readonly notes?: readonly string[]
   /** What makes the whole run a failure. */
   readonly error?: unknown
+  /** That makes it, and what is made of it. */
+  readonly runId?: string
+}
+
+interface Todo {
+  /** Why nothing is made; null: it is made. */
+  readonly reason: RecordedError | null
+  /** It is left to a run of its own, for this connection. */
+  readonly leaves: string | undefined
+  readonly done: readonly ProductOutcome[]
 }
 
 async function outcomeFor(
   run: WaveRun,
   { product }: DeployedProduct,
-  { reason, done }: { readonly reason: RecordedError | null; readonly done: readonly ProductOutcome[] },
+  { reason, leaves, done }: Todo,
   deps: WaveDeps,
 ): Promise<Materialized> {
   const left = async (state: 'failed' | 'skipped', why: RecordedError) =>
     unpublishedOutcome(product, state, why, (await latestEpoch(deps.pool, product.id))?.epoch ?? null)
   if (reason !== null) return { outcome: await left('skipped', reason) }
+  const underWay = leaves === undefined ? null : await leftRunOf(deps.pool, product.id)
   const { begun, report, settle } = productProgress(deps.pool, run.lease, product, done)
   try {
+    if (leaves !== undefined) {
+      // One that has not begun will see what there is by then.
+      if (underWay?.isQueued !== true) await deps.requireDue({ product, signal: run.signal })
+      const runId = await inTransaction(deps.pool, async (tx) => {
+        await checkRun(tx, run.lease)
+        return leaveToRun(tx, run.lease, { productId: product.id, connectionId: leaves })
+      })
+      return { outcome: await left('skipped', leftToRun(runId)), runId }
+    }
     const request = { product, runId: run.lease.runId, signal: run.signal, begun, report, ifChanged: true }
     const made = await deps.materialize(request)
     return { outcome: publishedOutcome(product, made), notes: made.contractNotes }
@@ -127,13 +175,27 @@ async function outcomeFor(
     // What fails before there is anything to do has failed, too.
     if (!isLeft) await deps.noteBegun(product, run.lease.runId, null)
     const outcome = await left(isLeft ? 'skipped' : 'failed', recordedError(error))
-    return isLeft ? { outcome } : { outcome, error: about(fullNameOf(product), error) }
+    // What is made of it may be what that run is at.
+    const runId = underWay === null || !isUnchanged(outcome) ? {} : { runId: underWay.id }
+    return isLeft ? { outcome, ...runId } : { outcome, error: about(fullNameOf(product), error) }
   } finally {
     await settle()
   }
 }
 
-const isUnchanged = ({ reason }: ProductOutcome): boolean => reason?.code === UNCHANGED
+export const isUnchanged = ({ reason }: ProductOutcome): boolean => reason?.code === UNCHANGED
+
+const LEFT_TO_RUN = 'left_to_run'
+
+export const isLeftToRun = (reason: RecordedError | null): boolean => reason?.code === LEFT_TO_RUN
+
+function leftToRun(runId: string): RecordedError {
+  return {
+    code: LEFT_TO_RUN,
+    message: `it takes longer than the others, and is left to the run ${runId}`,
+    remedy: 'Look at that run, or wait for the epoch: it is made of the newest rows.',
+  }
+}
 
 const WAITS: RecordedError = {
   code: 'backing_off',
@@ -190,7 +252,7 @@ async function tell(
   await appendRunLog(
     pool,
     lease,
-    isUnchanged(outcome) ? 'info' : hasLosses ? 'warn' : level[outcome.state],
+    isUnchanged(outcome) || isLeftToRun(outcome.reason) ? 'info' : hasLosses ? 'warn' : level[outcome.state],
     outcomeText(outcome),
   )
 }

@@ -598,6 +598,7 @@ test('a wave writes of its run as often as products are made, however many stay 
     pool: lake.pool,
     readersOfProducts: async () => [],
     tellLaterReads: async (tenant: string) => void told.push(tenant),
+    requireDue: async () => undefined,
     noteBegun: async (product: Product) => void begun.push(product.name),
     materialize: async ({ product, begun: begins }: MaterializeRequest) => {
       if (product.name !== 'p7') throw inputsUnchanged()

@@ -85,7 +85,10 @@ export async function makeFollowers(
   const isLeft = (table: SourceTable) =>
     (failures.has(table.name) && !isBorne(table, failures)) || held.isTable(table.name)
   const unread = ({ manifests }: DeployedProduct) => inputTables(run, manifests).find(isLeft)?.name ?? null
-  return makeWave(run, followers, { unread, isHeld: ({ product }) => held.isProduct(product.id), done: [] }, deps)
+  const isHeld = ({ product }: DeployedProduct) => held.isProduct(product.id)
+  // Who asks for a run by himself is told what became of each product.
+  const leaving = run.isFollowing === true ? { leavesFor: run.connection.id } : {}
+  return makeWave(run, followers, { unread, isHeld, ...leaving, done: [] }, deps)
 }
 
 /** How often the tables of a run are begun at another instant before each is read as of its own. */

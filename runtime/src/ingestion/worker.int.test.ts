@@ -6,9 +6,15 @@ import { enqueueRun, RUN_KINDS, type RunKind } from '../registry/runs.ts'
 import { ANN, startTestRegistry, type TestRegistry } from '../registry/testing.ts'
 import { Worker } from './worker.ts'
 
-async function queue(registry: TestRegistry, kind: RunKind, tenant: string, count: number): Promise<void> {
+async function queue(
+  registry: TestRegistry,
+  kind: RunKind,
+  tenant: string,
+  count: number,
+  input: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
   for (let made = 0; made < count; made += 1) {
-    const common = { tenant, trigger: 'manual', createdBy: ANN } as const
+    const common = { tenant, trigger: 'manual', createdBy: ANN, input } as const
     if (kind === 'ingestion') {
       const { id: connectionId } = await registry.connection(tenant)
       await enqueueRun(registry.pool, { ...common, kind, connectionId })
@@ -155,6 +161,27 @@ describe('a worker', () => {
       assert.equal(left.rowCount, 0, 'what waited is given back when the worker stops')
     })
   }
+
+  it('leaves waves a place beside what they have left to others', async () => {
+    const registry = await startTestRegistry()
+    after(() => registry[Symbol.asyncDispose]())
+    const tenant = await registry.tenant('enterprise')
+    await queue(registry, 'materialization', tenant, 3, { left: {} })
+    const worker = await startWorker(registry, 3, true)
+    try {
+      await until('one has begun', () => worker.count(`materialization ${tenant}`) === 1)
+      for (const waves of [1, 2]) {
+        await queue(registry, 'ingestion', tenant, 1)
+        await until('a wave has come to its transforms', () => worker.count(`transforms ${tenant}`) === waves)
+        worker.endOne(`transforms ${tenant}`)
+      }
+      assert.equal(worker.count(`materialization ${tenant}`), 1)
+      worker.endOne(`materialization ${tenant}`)
+      await until('the next has begun', () => worker.count(`materialization ${tenant}`) === 2)
+    } finally {
+      await worker.stop()
+    }
+  })
 
   it('of one place gives it to any', async () => {
     const registry = await startTestRegistry()

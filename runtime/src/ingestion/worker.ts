@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { isSluiceError, type Logger, type SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { recordedError } from '../registry/deployments.ts'
+import { leftBy } from '../registry/left-runs.ts'
 import { Outage } from '../registry/outage.ts'
 import {
   type ClaimedRun,
@@ -59,6 +60,8 @@ const MAX_PARKED_OF_ONE = 16
 
 interface Running {
   readonly tenant: string
+  /** A wave has left products to it. */
+  readonly isLeft: boolean
   /** What it has a place for; null while it waits for one. */
   place: RunKind | null
   readonly controller: AbortController
@@ -240,6 +243,7 @@ export class Worker {
         leaseMs: this.#deps.leaseMs,
         kinds,
         except,
+        exceptLeft: this.#tenantsWithEnoughLeft(),
       })
       this.#outage.over()
       return claimed
@@ -260,6 +264,13 @@ export class Worker {
   #tenantsWithEnough(kind: RunKind): readonly string[] {
     const most = Math.max(1, this.#deps.slots - 1)
     const tenants = this.#tenantsOf(kind)
+    return [...new Set(tenants)].filter((tenant) => tenants.filter((other) => other === tenant).length >= most)
+  }
+
+  /** What products are left to leaves a place to the waves that do not wait for it, where the tenant has two or more. */
+  #tenantsWithEnoughLeft(): readonly string[] {
+    const most = Math.max(1, this.#deps.slots - 2)
+    const tenants = [...this.#running.values()].filter(({ isLeft }) => isLeft).map(({ tenant }) => tenant)
     return [...new Set(tenants)].filter((tenant) => tenants.filter((other) => other === tenant).length >= most)
   }
 
@@ -285,7 +296,8 @@ export class Worker {
   #begin(claimed: ClaimedRun): void {
     const { id, tenant, kind } = claimed.run
     const controller = new AbortController()
-    const running: Running = { tenant, place: kind, controller, done: Promise.resolve() }
+    const isLeft = leftBy(claimed.run) !== null
+    const running: Running = { tenant, isLeft, place: kind, controller, done: Promise.resolve() }
     this.#running.set(id, running)
     running.done = this.#run(claimed, running).finally(() => {
       this.#running.delete(id)

@@ -10,38 +10,34 @@ import { epochMasks } from '../policy/made-masks.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
 import type { CheckResult } from '../quality/check-result.ts'
 import { scoreOf } from '../quality/verdict.ts'
-import { databaseNow } from '../registry/clock.ts'
 import { raiseFence } from '../registry/fences.ts'
+import { noteMaking } from '../registry/makings.ts'
 import {
-  latestEpoch,
   lostCounts,
   type Materialization,
   materializationOfRun,
   type NewMaterialization,
-  noteLaterRead,
   recordBlocked,
   recordEpoch,
   reserveEpoch,
 } from '../registry/materializations.ts'
-import { findProduct, type Product, pauseOf } from '../registry/products.ts'
+import { findProduct, type Product } from '../registry/products.ts'
 import { noteHeldShapes } from '../registry/versions.ts'
 import { awaitedOf, comparedWithServed, goBack, settleDeployment } from './awaited-deployment.ts'
 import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
 import type { MaterializeDeps } from './deps.ts'
-import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
+import { inputsOf, isOfOthers, requireChanged, requireNoPause } from './due.ts'
+import { noteEpoch } from './epoch-note.ts'
 import type { ErasedKey } from './erased-key.ts'
 import { forgetBefore, isAsWritten, requireTellable } from './erasure.ts'
 import type { Expected } from './expected.ts'
 import { expectedOf, requireExpected } from './expected-rows.ts'
 import { expiredByCommit } from './expirable-snapshots.ts'
 import type { InputState } from './input-state.ts'
-import { readInputs } from './inputs.ts'
-import { productPaused } from './pauses.ts'
 import { prepare, QualityBlocked } from './prepare.ts'
 import type { Prepared } from './prepared.ts'
 import { withProductLock } from './product-lock.ts'
 import { expectStores, type StoreOutcome, syncEndpoints } from './sync-endpoints.ts'
-import { inputsUnchanged, isUnchanged, valuesAge } from './unchanged.ts'
 import { VersionDiffers } from './version-comparison.ts'
 
 export interface MaterializeRequest {
@@ -74,7 +70,7 @@ export interface MaterializeResult {
 }
 
 /**
- * Repeatable: a run that has committed its epoch goes on with the stores. Throws CONFLICT `product_paused`, and
+ * Repeatable: a run that has committed its epoch goes on with the stores; in a wave, where it has read more since, it makes one more. Throws CONFLICT `product_paused`, and
  * `inputs_unchanged` where that is asked for.
  */
 export async function materialize(request: MaterializeRequest, deps: MaterializeDeps): Promise<MaterializeResult> {
@@ -83,15 +79,39 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
     await deps.faultPoint('materializer.started')
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
     // What was brought back after it, or merged since, is not what was to be left.
-    const isToDo = committed === null || (request.erased && !(await isAsWritten(product, committed, deps)))
+    const isToDo =
+      committed === null ||
+      (request.erased && !(await isAsWritten(product, committed, deps))) ||
+      (request.ifChanged === true && (await isOfOthers(request, committed, deps)))
     const contractNotes: string[] = []
-    const materialization = isToDo ? await commitNewEpoch(request, contractNotes, deps) : committed
-    if (request.erased) await forgetBefore(product, materialization, signal, deps)
-    const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
-    const stores = await syncEndpoints(product, signal, deps, report, materialization)
-    const quarantined = await openlyQuarantined(product, materialization, deps)
-    return { materialization, stores, quarantined, contractNotes }
+    return timed(request, deps, async (begun) => {
+      const materialization = isToDo ? await commitNewEpoch({ ...request, begun }, contractNotes, deps) : committed
+      if (request.erased) await forgetBefore(product, materialization, signal, deps)
+      const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
+      const stores = await syncEndpoints(product, signal, deps, report, materialization)
+      const quarantined = await openlyQuarantined(product, materialization, deps)
+      return { materialization, stores, quarantined, contractNotes }
+    })
   })
+}
+
+/** Notes how long it took since there was something to make, however it ended. */
+async function timed<T>(
+  { product, signal, begun }: MaterializeRequest,
+  { pool }: MaterializeDeps,
+  work: (begun: () => void) => Promise<T>,
+): Promise<T> {
+  let begunMs: number | null = null
+  try {
+    return await work(() => {
+      begunMs = performance.now()
+      begun?.()
+    })
+  } finally {
+    // Nothing that was made hangs on it, and a registry that is away tells so itself.
+    if (begunMs !== null && !signal.aborted)
+      await noteMaking(pool, product.id, performance.now() - begunMs).catch(() => undefined)
+  }
 }
 
 export async function openlyQuarantined(
@@ -111,9 +131,7 @@ async function commitNewEpoch(
   deps: MaterializeDeps,
 ): Promise<Materialization> {
   const { product, signal } = request
-  const pause = await pauseOf(deps.pool, product.id)
-  const paused = pause ?? (await pauseIfOutdated(product, deps))
-  if (paused !== null) throw productPaused(paused)
+  await requireNoPause(product, deps)
   const fence = await raiseFence(deps.pool, product.id)
   // After the fence: what is deployed from now on fences this one off.
   const current = (await findProduct(deps.pool, product.tenant, product.id))?.currentVersion ?? null
@@ -122,25 +140,10 @@ async function commitNewEpoch(
   if (request.erased) requireTellable(product, deployed.manifests, request.erased.key)
   const [room, inputs, keys] = await Promise.all([
     deps.checkStorage(product.tenant),
-    readInputs(product, deployed.manifests, signal, {
-      pool: deps.pool,
-      lake: deps.lake,
-      judgedColumns: deployed.judgedColumns,
-      heldShapes: deployed.heldShapes,
-      upstreamOf: (input) => deps.upstreamOf(product, deployed.version, input),
-    }),
+    inputsOf(product, deployed, signal, deps),
     keysFor(product.tenant, deployed.variants, deps),
   ])
-  if (request.ifChanged === true) {
-    const newest = await latestEpoch(deps.pool, product.id)
-    const isSame =
-      newest !== null && (await isUnchanged({ product, deployed, keys, inputs }, newest, deps.lake, signal))
-    if (isSame && !valuesAge(deployed.manifests, newest, await databaseNow(deps.pool))) {
-      const readAts = Object.fromEntries(inputs.map(({ input, readAt }) => [input.name, readAt ?? null]))
-      await inTransaction(deps.pool, (tx) => noteLaterRead(tx, newest, readAts))
-      throw inputsUnchanged()
-    }
-  }
+  if (request.ifChanged === true) await requireChanged({ product, deployed, keys, inputs }, signal, deps)
   const record = recordFor(request, deployed, inputs)
   await deps.noteBegun(product, request.runId, deployed.version)
   request.begun?.()

@@ -129,16 +129,44 @@ export async function settleHolds(
          where kept.kind = h.kind and kept.part = h.part)`,
     [connectionId, json([...failed, ...left].map(({ kind, part }) => ({ kind, part })))],
   )
+  await addHolds(tx, connectionId, failed)
+}
+
+/** Those that failed, once more, wait. Nothing where the connection is gone. */
+export async function addHolds(tx: Transaction, connectionId: string, failed: readonly FailedPart[]): Promise<void> {
   if (failed.length === 0) return
   await change(
     tx,
     'keeping what waits for another try',
     `insert into follow_holds as h (connection_id, kind, part, error_code, until)
-     select $1, kind, part, "errorCode", clock_timestamp() + make_interval(secs => "againMs" / 1000)
+     select c.id, kind, part, "errorCode", clock_timestamp() + make_interval(secs => "againMs" / 1000)
      from jsonb_to_recordset($2::jsonb) as failed (kind text, part text, "errorCode" text, "againMs" float8)
+       join connections c on c.id = $1
      on conflict (connection_id, kind, part) do update
        set failures = h.failures + 1, error_code = excluded.error_code, until = excluded.until`,
     [connectionId, json(failed)],
+  )
+}
+
+/** Those of products that wait no more. */
+export async function endHolds(tx: Transaction, connectionId: string, productIds: readonly string[]): Promise<void> {
+  const statement = `delete from follow_holds where connection_id = $1 and kind = 'product' and part = any ($2)`
+  await change(tx, 'ending what waits for another try', statement, [connectionId, productIds])
+}
+
+/** Somebody tries them now, and tells what came of it: until then they are not tried again. */
+export async function putOffHolds(
+  tx: Transaction,
+  connectionId: string,
+  tried: readonly { readonly part: string; readonly againMs: number }[],
+): Promise<void> {
+  await change(
+    tx,
+    'keeping what waits for another try',
+    `update follow_holds h set until = greatest(h.until, clock_timestamp() + make_interval(secs => "againMs" / 1000))
+     from jsonb_to_recordset($2::jsonb) as tried (part text, "againMs" float8)
+     where h.connection_id = $1 and h.kind = 'product' and h.part = tried.part`,
+    [connectionId, json(tried)],
   )
 }
 

@@ -20,7 +20,7 @@ export interface RunLease {
   readonly runId: string
   readonly tenant: string
   readonly token: bigint
-  /** The token of the product's fence; null for an ingestion. */
+  /** The token of the product's fence; null of a run that raises it for each product that it makes: an ingestion, or what it has left. */
   readonly productToken: bigint | null
 }
 
@@ -38,6 +38,8 @@ export interface ClaimRequest {
   readonly kinds?: readonly RunKind[]
   /** By kind the tenants that get no more of it now. Default: none. */
   readonly except?: Readonly<Partial<Record<RunKind, readonly string[]>>>
+  /** Tenants that get no more runs now that a wave has left products to. Default: none. */
+  readonly exceptLeft?: readonly string[]
 }
 
 /** Names this use of advisory locks; the second key is the tenant's hash. */
@@ -96,6 +98,11 @@ const PLACE = 'coalesce(b.place, b.kind)'
 const MAY_BEGIN = `(r.state = 'running' or not exists (
   select from cpu_budgets c where c.tenant = r.tenant and c.spent_until > clock_timestamp()))`
 
+/** Waves leave slow products to it, and wait for no place that it has: a tenant keeps one for them, where it has two or more. */
+const IS_LEFT = `r.input ? 'left'`
+const mayBeginLeft = (parameter: string): string => `(not ${IS_LEFT} or (not r.tenant = any(${parameter}::text[])
+  and not exists (select from runs b where b.product_id = r.product_id and b.state = 'running' and b.id <> r.id)))`
+
 const notExcepted = (parameter: string): string => `not coalesce(${parameter}::jsonb -> r.kind ? r.tenant, false)`
 
 async function tenantsWithWork(db: Queryable, request: ClaimRequest): Promise<readonly string[]> {
@@ -110,12 +117,12 @@ async function tenantsWithWork(db: Queryable, request: ClaimRequest): Promise<re
          where b.tenant = r.tenant and b.state = 'running' and b.lease_until >= clock_timestamp()
        ) running
      where ${CLAIMABLE} and t.status = 'active' and ($1::text[] is null or r.kind = any($1)) and ${notExcepted('$3')}
-       and ${MAY_BEGIN}
+       and ${MAY_BEGIN} and ${mayBeginLeft('$4')}
        and (r.state = 'running' or ($2::jsonb ->> t.tier)::int
          > case r.kind when 'ingestion' then running.ingestions else running.materializations end)
      group by r.tenant, running.busy
      order by running.busy, min(r.available_at) limit ${MAX_TENANTS}`,
-    [request.kinds ?? null, CONCURRENCY, JSON.stringify(request.except ?? {})],
+    [request.kinds ?? null, CONCURRENCY, JSON.stringify(request.except ?? {}), request.exceptLeft ?? []],
   )
   return rows.map(({ tenant }) => tenant)
 }
@@ -130,6 +137,7 @@ interface Candidate {
   readonly tenant: string
   readonly token: number
   readonly productId: string | null
+  readonly isLeft: boolean
   readonly isExpired: boolean
   readonly cancelRequested: boolean
   readonly isExhausted: boolean
@@ -140,25 +148,29 @@ function candidates(tx: Transaction, tenant: string, request: ClaimRequest): Pro
   return many<Candidate>(
     tx,
     'looking for work',
-    `select r.id, r.tenant, r.token, r.product_id as "productId", r.state = 'running' as "isExpired",
+    `select r.id, r.tenant, r.token, r.product_id as "productId", ${IS_LEFT} as "isLeft", r.state = 'running' as "isExpired",
        r.cancel_requested as "cancelRequested", r.attempt >= r.max_attempts as "isExhausted"
      from runs r join tenants t on t.slug = r.tenant
      where r.tenant = $1 and ${CLAIMABLE} and t.status = 'active' and ($2::text[] is null or r.kind = any($2))
-       and ${notExcepted('$4')} and ${MAY_BEGIN}
+       and ${notExcepted('$4')} and ${MAY_BEGIN} and ${mayBeginLeft('$5')}
        and (r.state = 'running' or (
          (select count(*) from runs b where b.tenant = $1 and b.state = 'running' and ${PLACE} = r.kind)
            < ($3::jsonb ->> t.tier)::int
+         and (not ${IS_LEFT} or (select count(*) from runs b where b.tenant = $1 and b.state = 'running' and b.input ? 'left')
+           < greatest(($3::jsonb ->> t.tier)::int - 1, 1))
          and not exists (select from runs b where b.connection_id = r.connection_id and b.state = 'running')
          and not exists (select from runs b where b.product_id = r.product_id and b.state = 'running')))
      order by r.state = 'running' desc, r.available_at, r.created_at, r.id limit ${MAX_CANDIDATES}`,
-    [tenant, request.kinds ?? null, CONCURRENCY, JSON.stringify(request.except ?? {})],
+    [tenant, request.kinds ?? null, CONCURRENCY, JSON.stringify(request.except ?? {}), request.exceptLeft ?? []],
   )
 }
 
 async function take(tx: Transaction, candidate: Candidate, request: ClaimRequest): Promise<ClaimedRun | null> {
   if (candidate.isExpired && candidate.cancelRequested) return endExpired(tx, candidate, 'cancelled', null)
   if (candidate.isExpired && candidate.isExhausted) return endExpired(tx, candidate, 'failed', WORKERS_DIED)
-  const productToken = candidate.productId === null ? null : await raiseFenceNow(tx, candidate.productId)
+  // Whoever makes the product now is not fenced off by what is to come after it.
+  const isFencing = candidate.productId !== null && !candidate.isLeft
+  const productToken = isFencing ? await raiseFenceNow(tx, candidate.productId as string) : null
   if (productToken === 'busy') return null
   const row = await maybeOne<Run & { token: number }>(
     tx,

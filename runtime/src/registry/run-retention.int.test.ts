@@ -6,7 +6,7 @@ import { offeredReadAt } from './data-ages.ts'
 import { closeIncidents, openIncident, pruneIncidents } from './incidents.ts'
 import { recordBlocked, recordEpoch, reserveEpoch } from './materializations.ts'
 import { tableReads } from './run-progress.ts'
-import { pruneBlocked, pruneRuns, type RunRetention } from './run-retention.ts'
+import { pruneBlocked, pruneLeft, pruneRuns, type RunRetention } from './run-retention.ts'
 import type { RunState } from './runs.ts'
 import { failuresOf, scheduledOf } from './schedules.ts'
 import { startTestRegistry } from './testing.ts'
@@ -199,4 +199,17 @@ test('ten thousand schedules of every minute do not fill the registry', async ()
     await prune({ most: 2, least: 2 })
     assert.equal(await counted(), 20_000, `after round ${round}`)
   }
+})
+
+test('of runs that a product is left to the newest stay, and all that somebody asked for', async () => {
+  const product = await registry.product(await registry.tenant())
+  await ended(product, numbered('own', 60, 1))
+  await ended(product, numbered('mine', 3, 100))
+  await pool.query(`update runs set input = '{"left":{}}' where id like 'own%' and product_id = $1`, [product.id])
+  assert.equal(await pruneLeft(pool, product.id), 9)
+  const kept = await left(product.id)
+  assert.deepEqual(
+    [kept.filter((id) => id.startsWith('own')).length, kept.filter((id) => id.startsWith('mine')).length],
+    [51, 3],
+  )
 })

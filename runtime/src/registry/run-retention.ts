@@ -122,6 +122,22 @@ export function pruneFollowing(db: Queryable, connectionId: string): Promise<num
   )
 }
 
+/** Runs that a product was left to and that succeeded, but for the newest, and for those that something rests on. */
+export function pruneLeft(db: Queryable, productId: string): Promise<number> {
+  return change(
+    db,
+    'removing old runs',
+    `delete from runs where id in (
+       select r.id from runs r
+       where r.product_id = $1 and r.state = 'succeeded' and r.input ? 'left' and r.created_at < (
+           select n.created_at from runs n where n.product_id = $1 and n.input ? 'left'
+           order by n.created_at desc, n.id desc offset ${FOLLOWING_LEFT} limit 1)
+         and ${isFree('product_id', "interval '1 minute'")}
+       order by r.created_at limit ${RUNS_AT_ONCE})`,
+    [productId],
+  )
+}
+
 /** Attempts that checks kept from being published, at most so many; what shows the rows that they found bad stays. */
 export function pruneBlocked(db: Queryable, days: number, limit: number): Promise<number> {
   return change(

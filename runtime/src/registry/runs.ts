@@ -158,8 +158,8 @@ export async function holdQueue(tx: Transaction, id: string): Promise<void> {
 
 /**
  * A run of the same target that has not begun: it will see everything that is there when it begins. Rollbacks see
- * nothing but the past; runs that try rows again, or erase one, read no source, and those of a continuous schedule read its log
- * alone: none of them counts. Where there is none, nobody else queues one until the transaction ends.
+ * nothing but the past; runs that try rows again, or erase one, read no source, those of a continuous schedule read its log
+ * alone, and one that a product is left to makes nothing of what is as it was: none of them counts. Where there is none, nobody else queues one until the transaction ends.
  */
 export async function queuedRunOf(
   tx: Transaction,
@@ -171,7 +171,7 @@ export async function queuedRunOf(
     tx,
     'looking for a queued run',
     `select ${RUN_COLUMNS} from runs where ${column} = $1 and state = 'queued' and not cancel_requested and trigger <> 'rollback'
-       and not input ?| array['replay', 'follow', 'erasure']
+       and not input ?| array['replay', 'follow', 'erasure', 'left']
      order by created_at limit 1`,
     [id],
   )

@@ -50,3 +50,24 @@ it('blames the part of a run that failed, and a run that succeeds ends what its 
   const gone = { connectionId: connection.id }
   assert.equal(await inTransaction(pool, (tx) => openIncident(tx, tenant, gone, { cause: 'x' })), false)
 })
+
+it('a run that has not made its product says nothing of what that failed by', async () => {
+  const tenant = await registry.tenant()
+  const product = await registry.product(tenant)
+  await inTransaction(pool, (tx) => openIncident(tx, tenant, { productId: product.id }, { cause: 'quality_failed' }))
+  const isOpen = async () =>
+    (await pool.query('select from incidents where tenant = $1 and closed_at is null', [tenant])).rowCount === 1
+  for (const [state, open] of [
+    ['skipped', true],
+    ['succeeded', false],
+  ] as const) {
+    const { rows } = await pool.query(
+      `insert into runs (id, tenant, kind, product_id, trigger, created_by, result)
+       values (gen_random_uuid(), $1, 'materialization', $2, 'ingestion', '{}', $3) returning id`,
+      [tenant, product.id, JSON.stringify({ products: [{ id: product.id, state, reason: null }] })],
+    )
+    const run = (await findRun(pool, tenant, rows[0].id)) as Run
+    await inTransaction(pool, (tx) => noteIncidents(tx, run, { state: 'succeeded' }))
+    assert.equal(await isOpen(), open, state)
+  }
+})

@@ -26,8 +26,9 @@ export async function noteIncidents(
     failure !== null && products.some(({ reason }) => reason !== null && failure.message.includes(reason.message))
   const subject = connectionId === null ? { productId: productId as string } : { connectionId }
   if (failure === null || (isOfProduct && connectionId !== null)) {
-    // A table that waits for another try is as it was.
+    // A table that waits for another try is as it was, and so is a product that the run has not made.
     if ((made?.held?.length ?? 0) > 0) return
+    if (products.some(({ id: own, state }) => own === productId && state === 'skipped')) return
     await closeIncidents(tx, subject, { except: NOT_OF_RUNS })
   } else if (!isOfProduct) {
     await openIncident(tx, tenant, subject, { cause: failure.code, runId: id })
