@@ -51,7 +51,10 @@ export function doorsOf(product: string, versions: readonly Version[], rows: rea
   const path = `/api/v1/products/made.${product}`
   const plain = [
     { kind: 'lookup', ask: async (client: Client) => heardOf(await client.get(`${path}/latest?limit=${MOST}`)) },
-    { kind: 'timeseries', ask: async (client: Client) => heardOf(await client.get(`${path}/timeseries?limit=${MOST}`)) },
+    {
+      kind: 'timeseries',
+      ask: async (client: Client) => heardOf(await client.get(`${path}/timeseries?limit=${MOST}`)),
+    },
     {
       kind: 'query',
       ask: async (client: Client) =>
@@ -89,7 +92,11 @@ export function doorsOf(product: string, versions: readonly Version[], rows: rea
 }
 
 /** What is expected: rows, or the code of a refusal. Null: the oracle says nothing of it. */
-export function expectedAt(door: Door, reader: Reader, content: Content): { rows: readonly Row[] } | { code: string } | null {
+export function expectedAt(
+  door: Door,
+  reader: Reader,
+  content: Content,
+): { rows: readonly Row[] } | { code: string } | null {
   const { version } = content
   if (!mayRead(reader, version.classification)) {
     return { code: door.kind === 'query' ? 'table_not_found' : 'product_forbidden' }
@@ -166,7 +173,9 @@ export function textOf(rows: readonly Row[], pseudonyms: Pseudonyms): string {
 const isPseudonym = (value: Cell): boolean => typeof value === 'string' && /^[0-9a-f]{32}$/.test(value)
 
 export function learn(rows: readonly Row[], expected: readonly Row[], pseudonyms: Pseudonyms): void {
-  const by = ['id', 'code'].find((name) => expected.every((row) => row[name] != null && !String(row[name]).startsWith('#')))
+  const by = ['id', 'code'].find((name) =>
+    expected.every((row) => row[name] != null && !String(row[name]).startsWith('#')),
+  )
   if (by === undefined) return
   const own = new Map(expected.map((row) => [row[by], row]))
   for (const row of rows)

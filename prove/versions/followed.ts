@@ -55,7 +55,9 @@ export class Follower {
   }
 
   #take(text: string): void {
-    const fields = new Map(text.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]))
+    const fields = new Map(
+      text.split('\n').map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
+    )
     const data = fields.get('data')
     if (data === undefined) return
     const told = JSON.parse(data)

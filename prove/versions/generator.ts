@@ -1,7 +1,16 @@
 /** Random versions: a first one, and others that differ from the one before in a few named ways. */
 import type { Random } from '../../conformance-tests/random.ts'
 import { GROUPS } from './source.ts'
-import { type Check, type Condition, isLossy, keyOf, type SourceColumn, type TypeName, type Version, type VersionColumn } from './version.ts'
+import {
+  type Check,
+  type Condition,
+  isLossy,
+  keyOf,
+  type SourceColumn,
+  type TypeName,
+  type Version,
+  type VersionColumn,
+} from './version.ts'
 
 interface Kind {
   readonly of: SourceColumn
@@ -239,7 +248,8 @@ function consistent(version: Version, former: Version | null): Version {
   const there = (some: readonly string[]) => some.filter((name) => names.has(name))
   const tracked = there(version.lookup?.tracked ?? []).filter((name) => !key.includes(name))
   const mode = tracked.length === 0 ? 'current' : (version.lookup?.mode ?? 'current')
-  const shape = ({ columns }: Version) => JSON.stringify(columns.map(({ name, type, isKey, of }) => [name, type, isKey, of]))
+  const shape = ({ columns }: Version) =>
+    JSON.stringify(columns.map(({ name, type, isKey, of }) => [name, type, isKey, of]))
   const seen = version.columns.find(({ name }) => name === 'seen')
   const keepsMissing =
     version.keepsMissing && former !== null && version.writeMode === 'merge' && shape(version) === shape(former)
@@ -334,6 +344,8 @@ const isWider = (from: TypeName, to: TypeName): boolean =>
 
 /** Whether every value of the one is a value of the other, be it in another form. */
 const isTold = (from: TypeName, to: TypeName): boolean =>
-  isWider(from, to) || to === 'string' || ['integer double', 'integer decimal(12,2)', 'date timestamp'].includes(`${from} ${to}`)
+  isWider(from, to) ||
+  to === 'string' ||
+  ['integer double', 'integer decimal(12,2)', 'date timestamp'].includes(`${from} ${to}`)
 
 export { isLossy }

@@ -8,11 +8,15 @@ const MISTAKES: Readonly<Record<string, Mistake>> = {
   'a key that there is not': (files) => ({ ...files, output: `${files.output}colums: []\n` }),
   'a column twice': (files) => ({
     ...files,
-    output: files.output.replace('schema:\n', 'schema:\n  - { name: grp, type: string }\n  - { name: grp, type: string }\n'),
+    output: files.output.replace(
+      'schema:\n',
+      'schema:\n  - { name: grp, type: string }\n  - { name: grp, type: string }\n',
+    ),
   }),
   'an index on nothing': (files) => ({
     ...files,
-    serving: 'apiVersion: svc/v1\nkind: Serving\nendpoints:\n  - { type: lookup, config: { index_columns: [nothing] } }\n',
+    serving:
+      'apiVersion: svc/v1\nkind: Serving\nendpoints:\n  - { type: lookup, config: { index_columns: [nothing] } }\n',
   }),
   'a history of nothing': (files) => ({
     ...files,
@@ -33,7 +37,11 @@ const MISTAKES: Readonly<Record<string, Mistake>> = {
   'text that is no YAML': (files) => ({ ...files, serving: 'endpoints: [' }),
 }
 
-export function spoiled(random: Random, files: Files, version: Version): { readonly mistake: string; readonly files: Files } {
+export function spoiled(
+  random: Random,
+  files: Files,
+  version: Version,
+): { readonly mistake: string; readonly files: Files } {
   const mistake = random.pick(Object.keys(MISTAKES))
   return { mistake, files: (MISTAKES[mistake] as Mistake)(files, version) }
 }

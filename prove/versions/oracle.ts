@@ -34,7 +34,8 @@ export function outcomeOf(version: Version, source: Source, former: Content | nu
   return { rows: [...good, ...kept.map((row) => inShapeOf(version, row))], made, isBlocked }
 }
 
-export const keyText = (version: Version, row: Row): string => JSON.stringify(keyOf(version).map(({ name }) => row[name]))
+export const keyText = (version: Version, row: Row): string =>
+  JSON.stringify(keyOf(version).map(({ name }) => row[name]))
 
 const inShapeOf = ({ columns }: Version, row: Row): Row =>
   Object.fromEntries(columns.map(({ name }) => [name, row[name] ?? null]))
@@ -47,9 +48,7 @@ function meets(row: Row, { kind, column, least, values }: Check): boolean {
 function rowsOf(version: Version, { rows, places }: Source): readonly Row[] {
   const taken = rows.filter(
     (row) =>
-      holds(version.where, row) &&
-      holds(version.filter, row) &&
-      (version.join !== 'inner' || places.has(row.grp)),
+      holds(version.where, row) && holds(version.filter, row) && (version.join !== 'inner' || places.has(row.grp)),
   )
   const groups: readonly (readonly SourceRow[])[] = version.isGrouped
     ? [...Map.groupBy(taken, ({ grp }) => grp).values()]

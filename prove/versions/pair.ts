@@ -87,9 +87,7 @@ export class Pair {
     }
     const doors = doorsOf(this.#named.name, [from.version, next], [from.rows as Row[], to.rows as Row[]])
     const isPreviewed = this.#random.chance(0.1)
-    const work = isPreviewed
-      ? () => this.#promote(planned, number, to, outcome)
-      : () => this.#deploy(planned, number)
+    const work = isPreviewed ? () => this.#promote(planned, number, to, outcome) : () => this.#deploy(planned, number)
     const isMade = await this.#switch(from, to, doors, work, outcome)
     if (!isMade) return { state: await this.#recover(deployed, from), changes, found: this.#found }
     const made = { ...deployed, content: to }
@@ -135,7 +133,9 @@ export class Pair {
     const answer = await this.#deployment(planned, version, planned?.plan.lowered_classes ?? [])
     this.#counts.refused += 1
     if (!told.includes('breaking_change') || answer.body.code !== 'breaking_change')
-      this.#say([`a breaking version as ${version}: the plan says ${told.join()}, the deployment ${answer.status} ${answer.body.code}`])
+      this.#say([
+        `a breaking version as ${version}: the plan says ${told.join()}, the deployment ${answer.status} ${answer.body.code}`,
+      ])
   }
 
   async #planned(version: string, lower: readonly string[]): Promise<Json | null> {
@@ -152,21 +152,28 @@ export class Pair {
   }
 
   /** Classes become lower by their names alone. */
-  async #judgeLowering({ digest, stores_hash, plan }: Json, from: Version, next: Version, number: string): Promise<void> {
+  async #judgeLowering(
+    { digest, stores_hash, plan }: Json,
+    from: Version,
+    next: Version,
+    number: string,
+  ): Promise<void> {
     const lowered: readonly string[] = plan.lowered_classes
     const direct = next.columns.flatMap(({ name, classification }) => {
       const old = from.columns.find((one) => one.name === name)?.classification ?? null
       return old !== null && old !== classification ? [name] : []
     })
     const missing = direct.filter((name) => !lowered.includes(name))
-    if (missing.length > 0) this.#say([`plan: the class of ${missing.join()} becomes lower, and lowered_classes says ${lowered.join()}`])
+    if (missing.length > 0)
+      this.#say([`plan: the class of ${missing.join()} becomes lower, and lowered_classes says ${lowered.join()}`])
     const told = plan.problems.map(({ code }: Json) => code).join()
     const wanted = lowered.length > 0 ? 'class_lowering_unnamed' : ''
     if (told !== wanted) this.#say([`plan: its problems are ${told}, and ${wanted || 'none'} is expected`])
     if (lowered.length === 0 || !this.#random.chance(0.3)) return
     const answer = await this.#deployment({ digest, stores_hash }, number, [])
     this.#counts.refused += 1
-    if (answer.body.code !== 'class_lowering_unnamed') this.#say([`a class is lowered without a word: ${answer.status} ${answer.body.code}`])
+    if (answer.body.code !== 'class_lowering_unnamed')
+      this.#say([`a class is lowered without a word: ${answer.status} ${answer.body.code}`])
   }
 
   /** Gives how the run ended, and when the deployment had been decided. */
@@ -201,7 +208,8 @@ export class Pair {
     }
     this.#counts.previews += 1
     const run = await owner.untilEnded(staged.body.run_id)
-    if ((run.state === 'succeeded') === outcome.isBlocked) this.#say([`the preview ended: ${run.state} ${JSON.stringify(run.error)}`])
+    if ((run.state === 'succeeded') === outcome.isBlocked)
+      this.#say([`the preview ended: ${run.state} ${JSON.stringify(run.error)}`])
     if (run.state === 'succeeded') await this.#judgePreview(to)
     if (this.#random.chance(0.7)) {
       const { digest } = planned
@@ -218,18 +226,28 @@ export class Pair {
     const [reader] = READERS.filter(({ name }) => name === 'dora') as [Reader]
     // Keys that stay are those of the product, of which a preview has none.
     if (to.version.keepsMissing) return
-    const { status, body } = await this.#lane.owner.post('/api/v1/query', { sql: `SELECT * FROM made."${this.#named.name}@preview"`, limit: 1000 })
+    const { status, body } = await this.#lane.owner.post('/api/v1/query', {
+      sql: `SELECT * FROM made."${this.#named.name}@preview"`,
+      limit: 1000,
+    })
     const shown = shownTo(reader, to)
     if (shown === null) {
       if (body.code !== 'table_not_found') this.#say([`the preview is read: ${status}`])
       return
     }
     if (status !== 200) return this.#say([`the preview: ${status} ${JSON.stringify(body)}`])
-    if (body.rows.length !== shown.length) this.#say([`the preview has ${body.rows.length} rows, and the oracle ${shown.length}`])
+    if (body.rows.length !== shown.length)
+      this.#say([`the preview has ${body.rows.length} rows, and the oracle ${shown.length}`])
   }
 
   /** False where the version is in service and has no rows, as a check has it. */
-  async #switch(from: Content, to: Content, doors: readonly Door[], work: () => Promise<Ended>, outcome: Pick<Outcome, 'isBlocked'>): Promise<boolean> {
+  async #switch(
+    from: Content,
+    to: Content,
+    doors: readonly Door[],
+    work: () => Promise<Ended>,
+    outcome: Pick<Outcome, 'isBlocked'>,
+  ): Promise<boolean> {
     const lane = this.#lane
     const before = await settled(lane, doors)
     this.#say(judgeSettled(lane, doors, before, from).map((text) => `before: ${text}`))
@@ -262,7 +280,17 @@ export class Pair {
   }
 
   /** What was there stays, under the stricter policy. */
-  #judgeBlocked(doors: readonly Door[], change: { from: Content; to: Content; before: Answers; after: Answers; polls: ReadonlyMap<string, readonly Polled[]>; decidedMs: number }): void {
+  #judgeBlocked(
+    doors: readonly Door[],
+    change: {
+      from: Content
+      to: Content
+      before: Answers
+      after: Answers
+      polls: ReadonlyMap<string, readonly Polled[]>
+      decidedMs: number
+    },
+  ): void {
     for (const reader of READERS) {
       for (const door of doors) {
         const place = `${door.name}, ${reader.name}`
@@ -271,14 +299,28 @@ export class Pair {
         const isOpen = shownTo(reader, { version: change.to.version, rows: [] }) !== null
         if (heard.rows === null || !isOpen) {
           if (heard.rows !== null) this.#say([`blocked: ${place}: rows of a product that is closed by now`])
-          else if (isOpen && old.heard.code !== heard.code && !isTold(change, door, reader, heard) && !ENDPOINT_CODES.has(heard.code ?? '')) this.#say([`blocked: ${place}: ${heard.status} ${heard.code}`])
+          else if (
+            isOpen &&
+            old.heard.code !== heard.code &&
+            !isTold(change, door, reader, heard) &&
+            !ENDPOINT_CODES.has(heard.code ?? '')
+          )
+            this.#say([`blocked: ${place}: ${heard.status} ${heard.code}`])
           continue
         }
         const told = textOf(heard.rows, this.#lane.pseudonyms)
-        if (old.heard.rows !== null && told !== textOf(old.heard.rows, this.#lane.pseudonyms) && !Array.isArray(reader.clear)) this.#say([`blocked: ${place}: other rows than before`])
+        if (
+          old.heard.rows !== null &&
+          told !== textOf(old.heard.rows, this.#lane.pseudonyms) &&
+          !Array.isArray(reader.clear)
+        )
+          this.#say([`blocked: ${place}: other rows than before`])
         for (const column of change.to.version.columns) {
-          const clear = new Set<unknown>(change.from.rows.map((row) => row[column.name]).filter((value) => value != null))
-          if (maskFor(reader, column) !== null && heard.rows.some((row) => clear.has(row[column.name] ?? null))) this.#say([`blocked: ${place}: ${column.name} in clear`])
+          const clear = new Set<unknown>(
+            change.from.rows.map((row) => row[column.name]).filter((value) => value != null),
+          )
+          if (maskFor(reader, column) !== null && heard.rows.some((row) => clear.has(row[column.name] ?? null)))
+            this.#say([`blocked: ${place}: ${column.name} in clear`])
         }
       }
     }
@@ -299,16 +341,23 @@ export class Pair {
   async #judgeFollowers(followers: ReadonlyMap<Reader, Follower>, from: Content, to: Content): Promise<void> {
     for (const [reader, follower] of followers) {
       const [old, next] = [from, to].map((content) => shownTo(reader, content))
-      const canFollow = next != null && keyOf(to.version).every((column) => [null, 'hash'].includes(maskFor(reader, column)))
+      const canFollow =
+        next != null && keyOf(to.version).every((column) => [null, 'hash'].includes(maskFor(reader, column)))
       if (!canFollow || !old) continue
       this.#counts.followed += 1
       const wanted = textOf(next, this.#lane.pseudonyms)
       const endsMs = performance.now() + FOLLOWED_MS
-      while (follower.states.at(-1) !== wanted && follower.problem === null && performance.now() < endsMs) await sleep(50)
+      while (follower.states.at(-1) !== wanted && follower.problem === null && performance.now() < endsMs)
+        await sleep(50)
       const between = follower.states.filter((one) => one !== wanted && one !== textOf(old, this.#lane.pseudonyms))
-      if (follower.problem !== null && follower.problem !== 'mask_pending') this.#say([`changes, ${reader.name}: the stream ended with ${follower.problem}`])
-      else if (follower.problem === null && follower.states.at(-1) !== wanted) this.#say([`changes, ${reader.name}: ${follower.states.length} states, the last is not that of the version: ${follower.states.at(-1)?.slice(0, 200)} in place of ${wanted.slice(0, 200)}`])
-      else if (between.length > 0) this.#say([`changes, ${reader.name}: an epoch of neither version: ${between[0]?.slice(0, 300)}`])
+      if (follower.problem !== null && follower.problem !== 'mask_pending')
+        this.#say([`changes, ${reader.name}: the stream ended with ${follower.problem}`])
+      else if (follower.problem === null && follower.states.at(-1) !== wanted)
+        this.#say([
+          `changes, ${reader.name}: ${follower.states.length} states, the last is not that of the version: ${follower.states.at(-1)?.slice(0, 200)} in place of ${wanted.slice(0, 200)}`,
+        ])
+      else if (between.length > 0)
+        this.#say([`changes, ${reader.name}: an epoch of neither version: ${between[0]?.slice(0, 300)}`])
     }
   }
 
@@ -317,17 +366,28 @@ export class Pair {
     const { owner } = this.#lane
     this.#counts.rollbacks += 1
     const request = (lower: readonly string[]) => owner.post(`${this.#path}/rollback`, { version: state.number, lower })
-    const isMade = await this.#switch(made.content, state.content, doors, async () => {
-      let answer = await request([])
-      if (answer.body.code === 'class_lowering_unnamed') {
-        const columns: readonly string[] = answer.body.details?.columns ?? answer.body.columns ?? []
-        answer = await request(columns.length > 0 ? columns : state.content.version.columns.map(({ name }) => name))
-      }
-      const decidedMs = performance.now()
-      if (answer.status >= 300) return { decidedMs, error: `rollback: ${answer.status} ${JSON.stringify(answer.body)}`, isRefused: true }
-      const run = await owner.untilEnded(answer.body.run_id)
-      return { decidedMs: Number.POSITIVE_INFINITY, error: run.state === 'succeeded' ? null : JSON.stringify(run.error), isRefused: false }
-    }, { isBlocked: false })
+    const isMade = await this.#switch(
+      made.content,
+      state.content,
+      doors,
+      async () => {
+        let answer = await request([])
+        if (answer.body.code === 'class_lowering_unnamed') {
+          const columns: readonly string[] = answer.body.details?.columns ?? answer.body.columns ?? []
+          answer = await request(columns.length > 0 ? columns : state.content.version.columns.map(({ name }) => name))
+        }
+        const decidedMs = performance.now()
+        if (answer.status >= 300)
+          return { decidedMs, error: `rollback: ${answer.status} ${JSON.stringify(answer.body)}`, isRefused: true }
+        const run = await owner.untilEnded(answer.body.run_id)
+        return {
+          decidedMs: Number.POSITIVE_INFINITY,
+          error: run.state === 'succeeded' ? null : JSON.stringify(run.error),
+          isRefused: false,
+        }
+      },
+      { isBlocked: false },
+    )
     if (!isMade) return made
     return { ...made, content: state.content, number: state.number, isPaused: true }
   }
@@ -341,9 +401,14 @@ export class Pair {
     const outcome = outcomeOf(version, state.source, former)
     const to = { version, rows: outcome.rows }
     const ended = planned === null ? null : await this.#deploy(planned, number)
-    if (ended === null || ended.error !== null) throw new Error(`the product cannot be brought back: ${ended?.error}; ${this.#found.join('; ')}`)
+    if (ended === null || ended.error !== null)
+      throw new Error(`the product cannot be brought back: ${ended?.error}; ${this.#found.join('; ')}`)
     const doors = doorsOf(this.#named.name, [version, version], [to.rows as Row[], to.rows as Row[]])
-    this.#say(judgeSettled(this.#lane, doors, await settled(this.#lane, doors), to).map((text) => `after it was brought back: ${text}`))
+    this.#say(
+      judgeSettled(this.#lane, doors, await settled(this.#lane, doors), to).map(
+        (text) => `after it was brought back: ${text}`,
+      ),
+    )
     return { ...state, content: to, number, major: state.major + 1 }
   }
 }
@@ -357,4 +422,9 @@ interface Ended {
 
 const FOLLOWED_MS = 20_000
 /** Of an endpoint that came or went with the version. */
-const ENDPOINT_CODES: ReadonlySet<string> = new Set(['endpoint_not_declared', 'not_materialized', 'key_not_found', 'filter_not_indexed'])
+const ENDPOINT_CODES: ReadonlySet<string> = new Set([
+  'endpoint_not_declared',
+  'not_materialized',
+  'key_not_found',
+  'filter_not_indexed',
+])

@@ -12,19 +12,38 @@ export interface Planned {
 }
 
 export function judgePlan(plan: Json, planned: Planned): readonly string[] {
-  return [...verdictIn(plan, planned), ...rowsIn(plan, planned), ...accessIn(plan, planned), ...placesIn(plan, planned), ...lakeIn(plan, planned)]
+  return [
+    ...verdictIn(plan, planned),
+    ...rowsIn(plan, planned),
+    ...accessIn(plan, planned),
+    ...placesIn(plan, planned),
+    ...lakeIn(plan, planned),
+  ]
 }
 
 function verdictIn({ verdict }: Json, { isBreaking }: Planned): readonly string[] {
-  return (verdict === 'breaking') === isBreaking ? [] : [`plan: the verdict is ${verdict}, and the oracle says ${isBreaking ? 'breaking' : 'not breaking'}`]
+  return (verdict === 'breaking') === isBreaking
+    ? []
+    : [`plan: the verdict is ${verdict}, and the oracle says ${isBreaking ? 'breaking' : 'not breaking'}`]
 }
 
 const same = (what: string, told: unknown, wanted: unknown): readonly string[] =>
-  JSON.stringify(told) === JSON.stringify(wanted) ? [] : [`plan: ${what} is ${JSON.stringify(told)}, and the oracle says ${JSON.stringify(wanted)}`]
+  JSON.stringify(told) === JSON.stringify(wanted)
+    ? []
+    : [`plan: ${what} is ${JSON.stringify(told)}, and the oracle says ${JSON.stringify(wanted)}`]
 
-function rowsIn({ rows, estimated_rows, estimated_from, cost }: Json, { from, next, outcome }: Planned): readonly string[] {
-  if (rows.not_counted !== null) return KNOWN_REASONS.some((reason) => reason.test(rows.not_counted)) ? [] : [`plan: not counted because ${rows.not_counted}`]
-  const [old, made] = [from.rows, outcome.made].map((all) => all.map((row) => keyText(next, row))) as [string[], string[]]
+function rowsIn(
+  { rows, estimated_rows, estimated_from, cost }: Json,
+  { from, next, outcome }: Planned,
+): readonly string[] {
+  if (rows.not_counted !== null)
+    return KNOWN_REASONS.some((reason) => reason.test(rows.not_counted))
+      ? []
+      : [`plan: not counted because ${rows.not_counted}`]
+  const [old, made] = [from.rows, outcome.made].map((all) => all.map((row) => keyText(next, row))) as [
+    string[],
+    string[],
+  ]
   const coming = new Set(made.filter((key) => !old.includes(key))).size
   const leaving = old.filter((key) => !made.includes(key)).length
   const after = next.keepsMissing ? old.length + coming : made.length
@@ -60,7 +79,9 @@ function accessIn({ access }: Json, { from, next }: Planned): readonly string[] 
     const group = access.groups.find((one: Json) => one.type === type && one.name === name)
     if (group === undefined) return [`plan: access says nothing of ${name}`]
     const names = [...new Set([...from.version.columns, ...next.columns].map((column) => column.name))]
-    const wanted = names.map((column) => `${column} ${shownAs(reader, from.version, column)} ${shownAs(reader, next, column)}`)
+    const wanted = names.map(
+      (column) => `${column} ${shownAs(reader, from.version, column)} ${shownAs(reader, next, column)}`,
+    )
     const told = group.columns.map((one: Json) => `${one.name} ${one.before} ${one.after}`)
     return same(`what ${name} is shown`, told.toSorted(), wanted.toSorted())
   })
@@ -71,20 +92,38 @@ function placesIn({ stores }: Json, { from, next }: Planned): readonly string[] 
   const wanted = (['lookup', 'timeseries', 'realtime'] as const).filter((one) => next[one] !== null)
   const told = [...new Set<string>(stores.map(({ endpoint }: Json) => endpoint))].filter((one) => one !== 'analytics')
   const rebuilt = stores.filter(({ steps }: Json) => steps.some(({ action }: Json) => action === 'replace'))
-  const shape = (version: Version) => JSON.stringify(version.columns.map(({ name, type, nullable, isKey, classification }) => [name, type, nullable, isKey, classification]))
-  const isSame = shape(from.version) === shape(next) && JSON.stringify([from.version.lookup, from.version.timeseries, from.version.realtime]) === JSON.stringify([next.lookup, next.timeseries, next.realtime])
+  const shape = (version: Version) =>
+    JSON.stringify(
+      version.columns.map(({ name, type, nullable, isKey, classification }) => [
+        name,
+        type,
+        nullable,
+        isKey,
+        classification,
+      ]),
+    )
+  const isSame =
+    shape(from.version) === shape(next) &&
+    JSON.stringify([from.version.lookup, from.version.timeseries, from.version.realtime]) ===
+      JSON.stringify([next.lookup, next.timeseries, next.realtime])
   return [
     ...same('stores', told.toSorted(), [...wanted].toSorted()),
-    ...(isSame && rebuilt.length > 0 ? [`plan: ${rebuilt[0].endpoint} is built anew though nothing of its shape changes`] : []),
+    ...(isSame && rebuilt.length > 0
+      ? [`plan: ${rebuilt[0].endpoint} is built anew though nothing of its shape changes`]
+      : []),
   ]
 }
 
 function lakeIn({ lake }: Json, { from, next }: Planned): readonly string[] {
-  const [old, now] = [from.version, next].map(({ columns }) => new Map(columns.map(({ name, type }) => [name, type])))  as [Map<string, string>, Map<string, string>]
+  const [old, now] = [from.version, next].map(
+    ({ columns }) => new Map(columns.map(({ name, type }) => [name, type])),
+  ) as [Map<string, string>, Map<string, string>]
   const wanted = [
     ...[...now].filter(([name]) => !old.has(name)).map(([name, type]) => `add column ${name} ${type}`),
     ...[...old.keys()].filter((name) => !now.has(name)).map((name) => `drop column ${name}`),
-    ...[...now].filter(([name, type]) => old.has(name) && old.get(name) !== type).map(([name, type]) => `change column ${name} from ${old.get(name)} to ${type}`),
+    ...[...now]
+      .filter(([name, type]) => old.has(name) && old.get(name) !== type)
+      .map(([name, type]) => `change column ${name} from ${old.get(name)} to ${type}`),
   ]
   return same('lake', lake.toSorted(), wanted.toSorted())
 }

@@ -66,7 +66,17 @@ export class Versions {
   readonly #say: Request['say']
   readonly found: Found[] = []
   readonly byChange = new Map<string, number>()
-  readonly counts: Counts = { polls: 0, stricter: 0, told: 0, refused: 0, blocked: 0, rollbacks: 0, previews: 0, notCounted: 0, followed: 0 }
+  readonly counts: Counts = {
+    polls: 0,
+    stricter: 0,
+    told: 0,
+    refused: 0,
+    blocked: 0,
+    rollbacks: 0,
+    previews: 0,
+    notCounted: 0,
+    followed: 0,
+  }
   pairs = 0
   chains = 0
 
@@ -75,10 +85,15 @@ export class Versions {
     this.#say = say
   }
 
-  async play(deployment: Deployment, { pairs, minutes, lanes, chain: only }: Sizes, signal: AbortSignal): Promise<void> {
+  async play(
+    deployment: Deployment,
+    { pairs, minutes, lanes, chain: only }: Sizes,
+    signal: AbortSignal,
+  ): Promise<void> {
     const endsMs = performance.now() + minutes * 60_000
     let next = only ?? 0
-    const isOver = () => signal.aborted || performance.now() > endsMs || this.pairs >= pairs || (only !== null && next > only)
+    const isOver = () =>
+      signal.aborted || performance.now() > endsMs || this.pairs >= pairs || (only !== null && next > only)
     const run = async (at: number) => {
       const lane = await openLane(deployment, `versions-${randomBytes(4).toString('hex')}-${at}`)
       try {
@@ -108,12 +123,16 @@ export class Versions {
         for (const change of result.changes) this.byChange.set(change, (this.byChange.get(change) ?? 0) + 1)
         state = result.state
         this.#tell({ chain, pair, changes: result.changes }, result.found)
-        this.#say(`chain ${chain}, pair ${pair}: ${before} to ${state.number}, ${result.changes.join(', ')}; ${Math.round(performance.now() - startedMs)} ms${result.found.length > 0 ? `; ${result.found.length} FOUND` : ''}`)
+        this.#say(
+          `chain ${chain}, pair ${pair}: ${before} to ${state.number}, ${result.changes.join(', ')}; ${Math.round(performance.now() - startedMs)} ms${result.found.length > 0 ? `; ${result.found.length} FOUND` : ''}`,
+        )
         this.pairs += 1
         // What is not as the oracle has it makes all that follows differ, too.
         if (result.found.length > 0) break
       } catch (error) {
-        this.#tell({ chain, pair, changes: [] }, [error instanceof Error ? (error.stack ?? error.message) : String(error)])
+        this.#tell({ chain, pair, changes: [] }, [
+          error instanceof Error ? (error.stack ?? error.message) : String(error),
+        ])
         this.pairs += 1
         break
       }
@@ -124,7 +143,9 @@ export class Versions {
   #tell(at: Omit<Found, 'text'>, texts: readonly string[]): void {
     for (const text of texts) this.found.push({ ...at, text })
     if (texts.length === 0) return
-    this.#say(`FOUND in chain ${at.chain}, pair ${at.pair} (${at.changes.join(', ')}); again: npm run prove -- versions --seed ${this.#seed} --chain ${at.chain} --unrecorded`)
+    this.#say(
+      `FOUND in chain ${at.chain}, pair ${at.pair} (${at.changes.join(', ')}); again: npm run prove -- versions --seed ${this.#seed} --chain ${at.chain} --unrecorded`,
+    )
     for (const text of texts.slice(0, SHOWN)) this.#say(`  ${text}`)
     if (texts.length > SHOWN) this.#say(`  and ${texts.length - SHOWN} others`)
   }
@@ -135,7 +156,13 @@ async function begun(lane: Lane, named: Named, random: Random): Promise<State> {
   const source = newSource(random.fork('source'))
   await server.query(tableSql(named.table, named.places))
   await server.query(rowsSql(named.table, named.places, source))
-  await ok(owner.post('/api/v1/connections', { name: named.connection, connector_type: 'postgresql', config_encrypted: lane.login }))
+  await ok(
+    owner.post('/api/v1/connections', {
+      name: named.connection,
+      connector_type: 'postgresql',
+      config_encrypted: lane.login,
+    }),
+  )
   await register(lane, named.name)
   const version = firstVersion(random.fork('first'))
   const path = `/api/v1/products/made.${named.name}`

@@ -4,6 +4,7 @@ import { type Door, expectedAt, type Heard, learn, textOf } from './doors.ts'
 import type { Lane } from './lane.ts'
 import { type Cell, type Content, shownTo } from './oracle.ts'
 import { maskFor, mayRead, READERS, type Reader } from './readers.ts'
+import type { VersionColumn } from './version.ts'
 
 /** Of the readers whose answers are looked at without a pause. */
 const POLLING = ['vito', 'clara', 'pam'] as const
@@ -45,7 +46,12 @@ export async function settled(lane: Lane, doors: readonly Door[]): Promise<Answe
 }
 
 /** What is read is held against what the oracle has of the version. */
-export function judgeSettled(lane: Lane, doors: readonly Door[], answers: Answers, content: Content): readonly string[] {
+export function judgeSettled(
+  lane: Lane,
+  doors: readonly Door[],
+  answers: Answers,
+  content: Content,
+): readonly string[] {
   const found: string[] = []
   for (const reader of READERS) {
     for (const door of doors) {
@@ -53,7 +59,8 @@ export function judgeSettled(lane: Lane, doors: readonly Door[], answers: Answer
       const { heard } = answers.get(placeOf(door, reader)) as Polled
       if (expected === null) continue
       if ('code' in expected) {
-        if (heard.code !== expected.code) found.push(`${placeOf(door, reader)}: ${toldShortly(heard)} in place of ${expected.code}`)
+        if (heard.code !== expected.code)
+          found.push(`${placeOf(door, reader)}: ${toldShortly(heard)} in place of ${expected.code}`)
         continue
       }
       if (heard.rows === null) {
@@ -78,7 +85,10 @@ function expectedText(text: string, rows: readonly { readonly [name: string]: Ce
   if (!text.includes('"#?"')) return textOf(rows, lane.pseudonyms)
   const blurred = rows.map((row) =>
     Object.fromEntries(
-      Object.entries(row).map(([name, value]) => [name, typeof value === 'string' && value.startsWith('#pii.') && text.includes(`["${name}","#?"]`) ? '#?' : value]),
+      Object.entries(row).map(([name, value]) => [
+        name,
+        typeof value === 'string' && value.startsWith('#pii.') && text.includes(`["${name}","#?"]`) ? '#?' : value,
+      ]),
     ),
   )
   return textOf(blurred, lane.pseudonyms)
@@ -91,7 +101,8 @@ function differenceOf(heard: string, wanted: string): string {
   return `${own.length} rows of ${expected.length}; not expected: ${more.slice(0, 2).join(' ')}; missing: ${less.slice(0, 2).join(' ')}`
 }
 
-const toldShortly = ({ status, code, rows }: Heard): string => (rows === null ? `${status} ${code}` : `${rows.length} rows`)
+const toldShortly = ({ status, code, rows }: Heard): string =>
+  rows === null ? `${status} ${code}` : `${rows.length} rows`
 
 /** Asks while `work` is done. Errors are answers, too. */
 export async function whileAsked<T>(lane: Lane, doors: readonly Door[], work: () => Promise<T>) {
@@ -136,7 +147,8 @@ export function judgePolls(lane: Lane, doors: readonly Door[], change: Switch): 
   const found: string[] = []
   const counts = { polls: 0, stricter: 0, told: 0 }
   const [everybody] = READERS as [Reader]
-  const textAt = (answers: Answers, door: Door, reader: Reader) => toldBy(answers.get(placeOf(door, reader)) as Polled, lane)
+  const textAt = (answers: Answers, door: Door, reader: Reader) =>
+    toldBy(answers.get(placeOf(door, reader)) as Polled, lane)
   for (const reader of READERS) {
     for (const door of doors) {
       const own = change.polls.get(placeOf(door, reader)) ?? []
@@ -148,7 +160,8 @@ export function judgePolls(lane: Lane, doors: readonly Door[], change: Switch): 
         counts.polls += 1
         const text = toldBy(poll, lane)
         const { epoch } = poll.heard
-        if (epoch !== null && epoch < lastEpoch) found.push(`${placeOf(door, reader)}: epoch ${epoch} after ${lastEpoch}`)
+        if (epoch !== null && epoch < lastEpoch)
+          found.push(`${placeOf(door, reader)}: epoch ${epoch} after ${lastEpoch}`)
         lastEpoch = Math.max(lastEpoch, epoch ?? 0)
         found.push(...abovePolicy(change, door, reader, poll))
         if (text === next) isNew = true
@@ -156,7 +169,10 @@ export function judgePolls(lane: Lane, doors: readonly Door[], change: Switch): 
           if (isNew) found.push(`${placeOf(door, reader)}: the version before, after the next one`)
         } else if (isTold(change, door, reader, poll.heard)) counts.told += 1
         else if (Array.isArray(reader.clear) && strict.includes(text)) counts.stricter += 1
-        else found.push(`${placeOf(door, reader)}: met neither version: ${shortened(text)}, before ${shortened(old)}, after ${shortened(next)}`)
+        else
+          found.push(
+            `${placeOf(door, reader)}: met neither version: ${shortened(text)}, before ${shortened(old)}, after ${shortened(next)}`,
+          )
       }
     }
   }
@@ -169,13 +185,18 @@ const shortened = (text: string): string => {
 }
 
 /** Refusals that a plan tells of, or a decision that is on record. */
-export function isTold({ from, to }: Pick<Switch, 'from' | 'to'>, door: Door, reader: Reader, { code }: Heard): boolean {
+export function isTold(
+  { from, to }: Pick<Switch, 'from' | 'to'>,
+  door: Door,
+  reader: Reader,
+  { code }: Heard,
+): boolean {
   if (code === 'mask_pending') {
     return to.version.columns.some((column) => {
       const mask = maskFor(reader, column)
       const old = from.version.columns.find(({ name }) => name === column.name)
       if (mask === null) return false
-      return old === undefined ? door.kind === 'query' : maskFor(reader, old) !== mask || old.of !== column.of
+      return old === undefined ? isShownBefore(from, column) : maskFor(reader, old) !== mask || old.of !== column.of
     })
   }
   if (code !== 'not_materialized') return false
@@ -183,15 +204,34 @@ export function isTold({ from, to }: Pick<Switch, 'from' | 'to'>, door: Door, re
   return kind !== 'query' && from.version[kind] === null && to.version[kind] !== null
 }
 
+/** Under another name: what a class hides of the source is hidden in the rows of before, too. */
+const isShownBefore = ({ version }: Content, { of }: VersionColumn): boolean =>
+  version.columns.some((column) => column.of === of)
+
 /** Values in clear of what the next version hides, in answers to what was asked when it had been decided. */
-function abovePolicy({ from, to, decidedMs }: Switch, door: Door, reader: Reader, { heard, startedMs }: Polled): readonly string[] {
+function abovePolicy(
+  { from, to, decidedMs }: Switch,
+  door: Door,
+  reader: Reader,
+  { heard, startedMs }: Polled,
+): readonly string[] {
   if (heard.rows === null || heard.rows.length === 0 || startedMs < decidedMs) return []
-  if (!mayRead(reader, to.version.classification)) return [`${placeOf(door, reader)}: rows of a product that is closed by now`]
-  return to.version.columns.flatMap((column) => {
-    if (maskFor(reader, column) === null) return []
-    const clear = new Set<unknown>([...from.rows, ...to.rows].map((row) => row[column.name]).filter((value) => value != null))
+  if (!mayRead(reader, to.version.classification))
+    return [`${placeOf(door, reader)}: rows of a product that is closed by now`]
+  const hidden = to.version.columns.filter((column) => maskFor(reader, column) !== null)
+  const isOpen = ({ of }: VersionColumn) =>
+    to.version.columns.some((one) => one.of === of && maskFor(reader, one) === null)
+  const former = from.version.columns.filter(
+    ({ of, made }) => made !== 'count' && hidden.some((one) => one.of === of && !isOpen(one)),
+  )
+  return [...new Map([...former, ...hidden].map((one) => [one.name, one])).values()].flatMap((column) => {
+    const clear = new Set<unknown>(
+      [...from.rows, ...to.rows].map((row) => row[column.name]).filter((value) => value != null),
+    )
     const shown = heard.rows?.find((row) => clear.has(row[column.name] ?? null))
-    return shown === undefined ? [] : [`${placeOf(door, reader)}: ${column.name} in clear, which is hidden by now: ${shown[column.name]}`]
+    return shown === undefined
+      ? []
+      : [`${placeOf(door, reader)}: ${column.name} in clear, which is hidden by now: ${shown[column.name]}`]
   })
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { type ReadAccess, refuseUnmade, type ServedProduct, servedTarget } from './served-product.ts'
+import { type MaskedEpoch, rowMasks } from '../../policy/made-masks.ts'
+import { orClear, type ReadAccess, refuseUnmade, type ServedProduct, servedTarget } from './served-product.ts'
 
 const access: ReadAccess = {
   variant: 'masked',
@@ -39,4 +40,22 @@ it('a copy that a raised class asks for and that is not made yet is pending, not
   assert.throws(() => servedTarget(productWith([], []), 'lookup', access), { code: 'not_materialized' })
   const halfWritten = productWith(['clear', 'masked'], ['clear'], ['masked'])
   assert.throws(() => servedTarget(halfWritten, 'lookup', access), { code: 'not_materialized' })
+})
+
+it('rows in clear are for whoever is hidden nothing that they have, where there is no twin', () => {
+  const epoch: MaskedEpoch = { maskedColumns: { clear: [] }, masks: { clear: {} } }
+  const givenOf = (columns: readonly string[], there: readonly string[]) =>
+    orClear(access, (variant) =>
+      there.includes(variant)
+        ? rowMasks(
+            epoch,
+            variant,
+            columns.map((name) => ({ name })),
+          )
+        : undefined,
+    )
+  assert.deepEqual(givenOf(['id', 'city'], ['clear']), { ...access, variant: 'clear', masks: [] })
+  assert.deepEqual(givenOf(['id', 'email'], ['clear']), access)
+  assert.deepEqual(givenOf(['id', 'city'], ['clear', 'masked']), access, 'the twin is there')
+  assert.deepEqual(givenOf(['id', 'city'], []), access)
 })

@@ -1,5 +1,6 @@
 /** A product as readers meet it: where each variant can be read, at which epoch, and who may. */
 import {
+  CLEAR,
   isSluiceError,
   type ServingPlugin,
   type ServingStore,
@@ -129,6 +130,18 @@ export function accessTo(
   // A column may have a class that is clear to this reader beside one that hides it: what he is to be shown is that one's mask.
   const masks = full.filter((mask) => isAmong(exact, mask) || !exact.some(({ column }) => column === mask.column))
   return { variant: variantName(full, product.columns, rules), masks, audit: decision.audit }
+}
+
+/**
+ * What is in clear, in place of a twin that is not there, where it has none of the columns which are masked for this reader: of
+ * a version before they came there is no such twin, and nothing to hide.
+ *
+ * @param masksOf of what there is of a variant, as `rowMasks` has it
+ */
+export function orClear(access: ReadAccess, masksOf: (variant: Variant) => MadeMasks | undefined): ReadAccess {
+  const clear = masksOf(access.variant) === undefined ? masksOf(CLEAR) : undefined
+  if (clear === undefined || missingMasks(access.masks, clear).length > 0) return access
+  return { ...access, variant: CLEAR, masks: [] }
 }
 
 function isAmong(masks: readonly ColumnMask[], { column, classification }: ColumnMask): boolean {
