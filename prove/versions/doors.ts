@@ -15,7 +15,7 @@ export interface Heard {
 
 export interface Door {
   readonly name: string
-  readonly kind: 'lookup' | 'get' | 'timeseries' | 'realtime' | 'query'
+  readonly kind: 'lookup' | 'history' | 'get' | 'timeseries' | 'realtime' | 'query'
   /** By which it is asked: of `get` and `realtime`. */
   readonly key: readonly Cell[]
   /** The version whose key that is. */
@@ -51,6 +51,14 @@ export function doorsOf(product: string, versions: readonly Version[], rows: rea
   const path = `/api/v1/products/made.${product}`
   const plain = [
     { kind: 'lookup', ask: async (client: Client) => heardOf(await client.get(`${path}/latest?limit=${MOST}`)) },
+    {
+      kind: 'history',
+      ask: async (client: Client) => {
+        const answer = await client.get(`${path}/latest?limit=${MOST}&history=true`)
+        const data = answer.status === 200 ? answer.body.data.filter((row: Json) => row.is_current) : null
+        return heardOf(data === null ? answer : { ...answer, body: { ...answer.body, data } })
+      },
+    },
     {
       kind: 'timeseries',
       ask: async (client: Client) => heardOf(await client.get(`${path}/timeseries?limit=${MOST}`)),
@@ -91,6 +99,12 @@ export function doorsOf(product: string, versions: readonly Version[], rows: rea
   return [...plain.map((door): Door => ({ ...door, name: door.kind, key: [], of: null })), ...byKey]
 }
 
+/** As that version left it. */
+export async function pastOf(client: Client, product: string, number: string): Promise<Heard> {
+  const wanted = { sql: `SELECT * FROM made."${product}"`, limit: MOST, as_of: `v${number}` }
+  return queried(await client.post('/api/v1/query', wanted))
+}
+
 /** What is expected: rows, or the code of a refusal. Null: the oracle says nothing of it. */
 export function expectedAt(
   door: Door,
@@ -117,6 +131,11 @@ export function expectedAt(
       if (isLost && version.lookup.mode !== 'current') return { code: 'column_masked' }
       if (door.kind === 'lookup') return { rows: shown }
       return hiddenKey.length > 0 || !isIndexed(version) ? null : { rows: ofKey }
+    case 'history':
+      if (version.lookup === null) return { code: 'endpoint_not_declared' }
+      if (version.lookup.mode !== 'type_2')
+        return isLost && version.lookup.mode !== 'current' ? null : { code: 'history_not_kept' }
+      return isLost ? { code: 'column_masked' } : { rows: shown }
     case 'timeseries':
       return version.timeseries === null ? { code: 'endpoint_not_declared' } : { rows: shown }
     case 'realtime': {

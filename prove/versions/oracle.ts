@@ -18,7 +18,7 @@ export interface Outcome {
   readonly rows: readonly Row[]
   /** Before checks put any aside, and without those that are kept. */
   readonly made: readonly Row[]
-  /** Whether a check keeps the rows from being published. */
+  /** Whether a check, a key that stands twice, or a value that is missing keeps the rows from being published. */
   readonly isBlocked: boolean
 }
 
@@ -26,7 +26,10 @@ export interface Outcome {
 export function outcomeOf(version: Version, source: Source, former: Content | null): Outcome {
   const made = rowsOf(version, source)
   const failing = (onError: Check['onError']) => version.checks.filter((check) => check.onError === onError)
-  const isBlocked = made.some((row) => failing('block').some((check) => !meets(row, check)))
+  const isFailing = made.some((row) => failing('block').some((check) => !meets(row, check)))
+  const isTwice = new Set(made.map((row) => keyText(version, row))).size < made.length
+  const isMissing = made.some((row) => version.columns.some(({ name, nullable }) => !nullable && row[name] === null))
+  const isBlocked = isFailing || isTwice || isMissing
   const good = made.filter((row) => failing('quarantine').every((check) => meets(row, check)))
   if (!version.keepsMissing || former === null) return { rows: good, made, isBlocked }
   const keys = new Set(good.map((row) => keyText(version, row)))
@@ -144,6 +147,24 @@ function masked(mask: Mask, classification: string, value: Cell): Cell {
     default:
       return null
   }
+}
+
+/** Of an epoch of the past, by the stricter of then and now; null: the oracle says nothing of it. */
+export function shownOfPast(reader: Reader, past: Content, now: Version): readonly Row[] | 'refused' | 'closed' | null {
+  if (!mayRead(reader, past.version.classification) || !mayRead(reader, now.classification)) return 'closed'
+  const isWhole = reader.clear === 'all' || reader.clear.length === 0
+  // Columns of one source under other names take each other's classes: what of them is refused is not evaluated.
+  const others = now.columns.filter(({ name }) => !past.version.columns.some((one) => one.name === name))
+  const isRenamed = others.some(
+    ({ of, classification }) => classification !== null && past.version.columns.some((one) => one.of === of),
+  )
+  if (!isWhole || isRenamed) return null
+  const isLess = past.version.columns.some((column) => {
+    const today = now.columns.find(({ name }) => name === column.name)
+    const [made, wanted] = [maskFor(reader, column), today === undefined ? null : maskFor(reader, today)]
+    return wanted !== null && made !== wanted && (made === null || made === 'hash' || made === 'partial')
+  })
+  return isLess ? 'refused' : shownTo(reader, past)
 }
 
 /** As plans tell it. */

@@ -1,13 +1,13 @@
 /** One pair of versions: planned, deployed as planned, read meanwhile and afterwards, and often gone back on. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answer, type Json, ok } from '../../acceptance/client.ts'
+import { type Answer, type Client, type Json, ok } from '../../acceptance/client.ts'
 import type { Random } from '../../conformance-tests/random.ts'
-import { type Door, doorsOf, textOf } from './doors.ts'
+import { type Door, doorsOf, pastOf, textOf } from './doors.ts'
 import { Follower } from './followed.ts'
 import { isBreaking, nextVersion } from './generator.ts'
 import { spoiled } from './invalid.ts'
 import { type Lane, synced } from './lane.ts'
-import { type Content, type Outcome, outcomeOf, type Row, shownTo } from './oracle.ts'
+import { type Content, type Outcome, outcomeOf, type Row, shownOfPast, shownTo } from './oracle.ts'
 import { judgePlan } from './plan-truth.ts'
 import { maskFor, READERS, type Reader } from './readers.ts'
 import { changed, rowsSql, type Source } from './source.ts'
@@ -91,6 +91,7 @@ export class Pair {
     const isMade = await this.#switch(from, to, doors, work, outcome)
     if (!isMade) return { state: await this.#recover(deployed, from), changes, found: this.#found }
     const made = { ...deployed, content: to }
+    await this.#judgePast(state, next)
     const last = this.#random.chance(0.35) ? await this.#goBack(made, state, doors) : made
     return { state: last, changes, found: this.#found }
   }
@@ -358,6 +359,29 @@ export class Pair {
         ])
       else if (between.length > 0)
         this.#say([`changes, ${reader.name}: an epoch of neither version: ${between[0]?.slice(0, 300)}`])
+    }
+  }
+
+  /** What the version before left is read by the stricter of its policy and today's. */
+  async #judgePast({ content, number }: State, now: Version): Promise<void> {
+    for (const reader of READERS) {
+      const expected = shownOfPast(reader, content, now)
+      if (expected === null) continue
+      const heard = await pastOf(this.#lane.clients.get(reader.name) as Client, this.#named.name, number)
+      if (expected === 'closed' || expected === 'refused') {
+        const code = expected === 'closed' ? 'table_not_found' : 'snapshot_not_masked'
+        if (heard.code !== code)
+          this.#say([`the past, ${reader.name}: ${heard.status} ${heard.code ?? 'rows'} in place of ${code}`])
+        continue
+      }
+      const [own, wanted] = [heard.rows ?? [], expected].map((rows) => textOf(rows, this.#lane.pseudonyms)) as [
+        string,
+        string,
+      ]
+      if (heard.code !== null || own !== wanted)
+        this.#say([
+          `the past, ${reader.name}: ${heard.status} ${heard.code} ${own.slice(0, 300)} in place of ${wanted.slice(0, 300)}`,
+        ])
     }
   }
 

@@ -200,7 +200,7 @@ export function isTold(
     })
   }
   if (code !== 'not_materialized') return false
-  const kind = door.kind === 'get' ? 'lookup' : door.kind
+  const kind = door.kind === 'get' || door.kind === 'history' ? 'lookup' : door.kind
   return kind !== 'query' && from.version[kind] === null && to.version[kind] !== null
 }
 
