@@ -7,8 +7,8 @@ export class Follower {
   readonly #ended = new AbortController()
   readonly #rows = new Map<string, Row>()
   readonly #pseudonyms: Pseudonyms
-  /** Rows at each end of an epoch, where they were others than before. */
-  readonly states: string[] = []
+  /** Rows at each end of an epoch. */
+  readonly #states: (readonly Row[])[] = []
   /** What ended it: a code. Null: it goes on. */
   problem: string | null = null
   #reading: Promise<void> = Promise.resolve()
@@ -46,7 +46,7 @@ export class Follower {
         for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
           this.#take(rest.slice(0, end))
           rest = rest.slice(end + 2)
-          if (this.states.length > 0) tellFirst()
+          if (this.#states.length > 0) tellFirst()
         }
       }
     } catch (error) {
@@ -75,15 +75,18 @@ export class Follower {
       case 'problem':
         this.problem = told.code
         break
-      case 'epoch': {
-        const state = textOf([...this.#rows.values()], this.#pseudonyms)
-        if (this.states.at(-1) !== state) this.states.push(state)
-      }
+      case 'epoch':
+        this.#states.push([...this.#rows.values()])
     }
   }
 
   #keyText(row: Row): string {
     return JSON.stringify(this.#key.map((name) => row[name]))
+  }
+
+  /** With the pseudonyms that are known by now. */
+  get states(): readonly string[] {
+    return this.#states.map((rows) => textOf(rows, this.#pseudonyms))
   }
 
   async end(): Promise<void> {
