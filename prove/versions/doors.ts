@@ -11,6 +11,8 @@ export interface Heard {
   readonly rows: readonly Row[] | null
   readonly version: string | null
   readonly epoch: number | null
+  /** Of a refusal: the columns that it is for. */
+  readonly columns?: readonly string[]
 }
 
 export interface Door {
@@ -25,8 +27,17 @@ export interface Door {
 
 const MOST = 1000
 
+const refusalOf = (status: number, body: Json): Heard => ({
+  status,
+  code: body.code ?? String(body),
+  rows: null,
+  version: null,
+  epoch: null,
+  columns: body.details?.columns ?? body.columns ?? [],
+})
+
 function heardOf({ status, body }: Answer): Heard {
-  if (status !== 200) return { status, code: body.code ?? String(body), rows: null, version: null, epoch: null }
+  if (status !== 200) return refusalOf(status, body)
   const rows = body.data.map(withoutHistory)
   return { status, code: null, rows, version: body.meta.version, epoch: body.meta.epoch }
 }
@@ -40,7 +51,7 @@ function withoutHistory(row: Json): Row {
 }
 
 function queried({ status, body }: Answer): Heard {
-  if (status !== 200) return { status, code: body.code ?? String(body), rows: null, version: null, epoch: null }
+  if (status !== 200) return refusalOf(status, body)
   const names: readonly string[] = body.columns.map(({ name }: Json) => name)
   const rows = body.rows.map((cells: readonly Cell[]) => Object.fromEntries(names.map((name, at) => [name, cells[at]])))
   return { status, code: null, rows, version: null, epoch: null }

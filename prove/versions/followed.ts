@@ -17,7 +17,9 @@ export class Follower {
   #key: readonly string[]
   readonly #nextKey: readonly string[]
 
-  /** @param nextKey of rows after a reset */
+  #isReset = false
+
+  /** @param nextKey of rows of the next version */
   constructor(pseudonyms: Pseudonyms, key: readonly string[], nextKey: readonly string[]) {
     this.#pseudonyms = pseudonyms
     this.#key = key
@@ -63,6 +65,8 @@ export class Follower {
     const told = JSON.parse(data)
     switch (fields.get('event')) {
       case 'upsert':
+        if (this.#isReset) this.#key = this.#keyIn(told)
+        this.#isReset = false
         this.#rows.set(this.#keyText(told), told)
         break
       case 'delete':
@@ -70,7 +74,7 @@ export class Follower {
         break
       case 'reset':
         this.#rows.clear()
-        this.#key = this.#nextKey
+        this.#isReset = true
         break
       case 'problem':
         this.problem = told.code
@@ -78,6 +82,11 @@ export class Follower {
       case 'epoch':
         this.#states.push([...this.#rows.values()])
     }
+  }
+
+  /** After a reset rows are of the version before as well: its policy has changed before its rows do. */
+  #keyIn(row: Row): readonly string[] {
+    return this.#nextKey.every((name) => name in row) ? this.#nextKey : this.#key
   }
 
   #keyText(row: Row): string {

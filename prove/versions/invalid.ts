@@ -24,7 +24,7 @@ const MISTAKES: Readonly<Record<string, Mistake>> = {
   }),
   'a condition that is none': (files) => ({
     ...files,
-    inputs: files.inputs.replace('mode: full', 'mode: full, where: "id >>"').replace(/, where: "[^>].*/, ' }'),
+    inputs: files.inputs.replace(/mode: full.*/, 'mode: full, where: "id >>" }'),
   }),
   'a transform of what is not there': (files) => ({
     ...files,

@@ -20,6 +20,8 @@ export interface Outcome {
   readonly made: readonly Row[]
   /** Whether a check, a key that stands twice, or a value that is missing keeps the rows from being published. */
   readonly isBlocked: boolean
+  /** Whether it is a key that stands twice. */
+  readonly isTwice: boolean
 }
 
 /** @param former what is there, whose rows stay where the version keeps what it has no more */
@@ -31,10 +33,10 @@ export function outcomeOf(version: Version, source: Source, former: Content | nu
   const isMissing = made.some((row) => version.columns.some(({ name, nullable }) => !nullable && row[name] === null))
   const isBlocked = isFailing || isTwice || isMissing
   const good = made.filter((row) => failing('quarantine').every((check) => meets(row, check)))
-  if (!version.keepsMissing || former === null) return { rows: good, made, isBlocked }
+  if (!version.keepsMissing || former === null) return { rows: good, made, isBlocked, isTwice }
   const keys = new Set(good.map((row) => keyText(version, row)))
   const kept = former.rows.filter((row) => !keys.has(keyText(version, row)))
-  return { rows: [...good, ...kept.map((row) => inShapeOf(version, row))], made, isBlocked }
+  return { rows: [...good, ...kept.map((row) => inShapeOf(version, row))], made, isBlocked, isTwice }
 }
 
 export const keyText = (version: Version, row: Row): string =>

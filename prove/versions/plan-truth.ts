@@ -36,6 +36,7 @@ function rowsIn(
   { rows, estimated_rows, estimated_from, cost }: Json,
   { from, next, outcome }: Planned,
 ): readonly string[] {
+  if (outcome.isTwice && /occur more than once/.test(rows.not_counted)) return []
   if (rows.not_counted !== null)
     return KNOWN_REASONS.some((reason) => reason.test(rows.not_counted))
       ? []

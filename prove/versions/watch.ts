@@ -171,7 +171,7 @@ export function judgePolls(lane: Lane, doors: readonly Door[], change: Switch): 
         else if (Array.isArray(reader.clear) && strict.includes(text)) counts.stricter += 1
         else
           found.push(
-            `${placeOf(door, reader)}: met neither version: ${shortened(text)}, before ${shortened(old)}, after ${shortened(next)}`,
+            `${placeOf(door, reader)}: met neither version: ${shortened(text)} ${poll.heard.columns ?? ''}, before ${shortened(old)}, after ${shortened(next)}`,
           )
       }
     }

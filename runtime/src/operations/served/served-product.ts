@@ -230,7 +230,10 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
   if (endpoint.rebuilding.has(access.variant)) throw copyRebuilding()
   refuseUnmade(product, access)
   // Another variant's copy may be there already.
-  if (endpoint.coming.has(access.variant)) throw notMaterialized(product)
+  if (endpoint.coming.has(access.variant)) {
+    if (isBehind(product, endpoint)) refuseStaleMask(product, access.masks, NO_MASKS)
+    throw notMaterialized(product)
+  }
   if (access.masks.length > 0 && endpoint.targets.size > 0) {
     throw new SluiceError('PERMISSION', `the ${type} endpoint is keyed by a column that is masked for you`, {
       code: 'column_masked',
@@ -238,6 +241,12 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
     })
   }
   throw notMaterialized(product)
+}
+
+/** Whether it has rows of an epoch before: who reads them was let in until a class was raised. */
+function isBehind({ variants }: ServedProduct, { targets }: ServedEndpoint): boolean {
+  const newest = variants.get(CLEAR)?.epoch ?? 0
+  return [...targets.values()].some(({ epoch }) => epoch < newest)
 }
 
 /** Of some classes the rows are written with the epoch after the grant, as they are to be shown. */
