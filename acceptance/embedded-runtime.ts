@@ -14,7 +14,7 @@ const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
 const END_WITH_TEST = join(import.meta.dirname, '../test/crash/end-with-test.js')
 const START_MS = 300_000
 /** Requests a minute: tests come from one address, and some from one tenant. */
-const RATE = '5000'
+const RATE = process.env['SLUICE_ACCEPTANCE_RATE'] ?? '5000'
 
 export interface EmbeddedRuntime {
   readonly env: Readonly<Record<string, string>>

@@ -289,3 +289,43 @@ describe('products made of it', () => {
     )
   })
 })
+
+describe('an endpoint by a column that the version in service has not', () => {
+  const filesOf = (times: readonly string[], endpoints: string) => {
+    const columns = [
+      '  - { name: id, type: integer, role: identity, nullable: false }\n',
+      ...times.map((name) => `  - { name: ${name}, type: timestamp, nullable: false }\n`),
+    ].join('')
+    const files = manifests('public.plan_times', { columns, endpoints: `  - type: lookup\n${endpoints}` })
+    return { ...files, product: files.product.replace('people', 'times') }
+  }
+  const by = (name: string) => filesOf([name], `  - { type: timeseries, config: { time_column: ${name} } }\n`)
+  const VERSIONS = { '1.0.0': filesOf([], ''), '2.0.0': by('begun'), '3.0.0': by('over') }
+  const PATH = '/api/v1/products/crm.times'
+
+  it('is planned, deployed, and gone back to', async () => {
+    await world.source.query(`DROP TABLE IF EXISTS plan_times;
+      CREATE TABLE plan_times (id integer PRIMARY KEY, begun timestamp NOT NULL, over timestamp NOT NULL);
+      INSERT INTO plan_times SELECT i, '2026-01-01', '2026-02-01' FROM generate_series(1, 3) i`)
+    await dora.post('/api/v1/products', { name: 'times', namespace: 'crm', archetype: 'source_aligned' })
+    const timesOf = async (name: string) => {
+      const { status, body } = await viewer.get(`${PATH}/timeseries?columns=id,${name}`)
+      assert.equal(status, 200, JSON.stringify(body))
+      return body.data.length
+    }
+    for (const [version, files] of Object.entries(VERSIONS)) {
+      const { status, body } = await dora.upload(`${PATH}/plan?version=${version}`, files)
+      assert.equal(status, 200, JSON.stringify(body))
+      await deployVersion(dora, 'crm.times', version, files)
+      await syncNow(dora)
+      if (version !== '1.0.0') assert.equal(await timesOf(version === '2.0.0' ? 'begun' : 'over'), 3)
+    }
+    for (const version of ['2.0.0', '1.0.0', '3.0.0']) {
+      const back = await dora.post(`${PATH}/rollback`, { version })
+      assert.equal(back.status, 202, JSON.stringify(back.body))
+      const run = await dora.untilEnded(back.body.run_id)
+      assert.equal(run.state, 'succeeded', JSON.stringify(run))
+      if (version !== '1.0.0') assert.equal(await timesOf(version === '2.0.0' ? 'begun' : 'over'), 3)
+    }
+  })
+})

@@ -23,6 +23,7 @@ const COLUMNS: Readonly<Record<string, string>> = {
   code: 'type: string, nullable: false',
   seen: 'type: timestamp, nullable: false',
   email: 'type: string, classification: pii.identifier',
+  phone: 'type: string, classification: pii.phone',
   city: 'type: string',
   note: 'type: string',
   score: 'type: integer',
@@ -36,7 +37,7 @@ const filesOf = (change: Readonly<Record<string, string | null>>) => {
 const CHANGES: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
   'a column less, and one of another type': { note: null, score: 'type: string' },
   'another key': { id: 'type: integer, nullable: false', code: 'type: string, role: identity, nullable: false' },
-  'without the only masked column': { email: null },
+  'without any masked column': { email: null, phone: null },
 }
 
 const DOORS: Readonly<Record<string, (client: Client) => ReturnType<Client['get']>>> = {
@@ -57,10 +58,10 @@ before(async () => {
   world = await openWorld()
   const [tenant] = world.tenants
   await world.source.query(`DROP TABLE IF EXISTS switched;
-    CREATE TABLE switched (id integer PRIMARY KEY, code text NOT NULL, seen timestamp NOT NULL, email text, city text,
+    CREATE TABLE switched (id integer PRIMARY KEY, code text NOT NULL, seen timestamp NOT NULL, email text, phone text, city text,
       note text, score integer);
     INSERT INTO switched SELECT i, 'c' || i, '2026-01-01'::timestamp + i * interval '1 hour', 'a' || i || '@hidden.test',
-      'city ' || i % 3, 'n' || i, i * 10 FROM generate_series(1, ${ROWS}) i`)
+      '+44 hidden ' || i, 'city ' || i % 3, 'n' || i, i * 10 FROM generate_series(1, ${ROWS}) i`)
   await world.createTenant(tenant)
   developer = await world.as(tenant, 'svc-developers', 'dora')
   const cleared = await world.as(tenant, 'svc-viewers', 'clara')
@@ -126,7 +127,7 @@ async function switches(what: string, work: () => Promise<unknown>): Promise<voi
     const order = own.map((one) => (one === old ? 'before' : one === next ? 'after' : one))
     assert.ok(isWhole && own.lastIndexOf(old) <= 0, `${what}: ${asked} met ${order.join(', then ')}`)
     if (asked.endsWith('masked'))
-      assert.ok(!own.join().includes('@hidden.test'), `${what}: ${asked} met what is hidden`)
+      assert.ok(!/@hidden|44 hidden/.test(own.join()), `${what}: ${asked} met what is hidden`)
   }
 }
 
@@ -144,4 +145,16 @@ describe('a version whose rows take no place of those before', () => {
       })
     })
   }
+
+  for (const [what, lacking] of Object.entries({ 'beside another': ['phone'], alone: ['email', 'phone'] }))
+    it(`a masked column that comes ${what}: nobody is refused rows that have none of it`, async () => {
+      const change = Object.fromEntries(lacking.map((name) => [name, null]))
+      last += 1
+      await switches(`deployed without ${lacking}`, () =>
+        deployVersion(developer, product.id, `${last + 1}.0.0`, filesOf(change)),
+      )
+      await switches(`deployed with ${lacking}`, () =>
+        deployVersion(developer, product.id, `${last + 1}.1.0`, filesOf({})),
+      )
+    })
 })

@@ -8,6 +8,7 @@ import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
 import { snapshotLadder } from './snapshot-ladder.ts'
 import { tenants } from './tenants.ts'
+import { versions } from './versions.ts'
 import { waves } from './waves.ts'
 
 export const PROOFS: readonly Proof[] = [
@@ -20,5 +21,6 @@ export const PROOFS: readonly Proof[] = [
   nonInterference,
   answers,
   waves,
+  versions,
   snapshotLadder,
 ]

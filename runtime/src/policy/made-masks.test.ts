@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { MaskStrategy } from '../config.ts'
-import { areNoted, epochMasks, type MaskedEpoch, madeMasks, missingMasks } from './made-masks.ts'
+import { areNoted, epochMasks, type MaskedEpoch, madeMasks, missingMasks, rowMasks } from './made-masks.ts'
 import { type ColumnMask, masksFor } from './masking.ts'
 
 const STRATEGIES: readonly MaskStrategy[] = ['hash', 'partial', 'redact', 'null', 'omit']
@@ -80,4 +80,21 @@ it('rows of which nobody knows how they are masked have no mask that stands for 
   }
   assert.equal(areNoted(epochOf([mask('redact')])), true)
   assert.equal(areNoted({ maskedColumns: { clear: [] }, masks: null }), true)
+})
+
+it('rows need no mask of a column that the version which made them has not, in whatever case its name is written', () => {
+  for (const now of STRATEGIES) {
+    const missing = (columns: readonly string[]) =>
+      missingMasks(
+        [mask('hash'), mask(now, 'email')],
+        rowMasks(
+          epochOf([mask('hash')]),
+          'masked',
+          columns.map((name) => ({ name })),
+        ),
+      ).map(({ column }) => column)
+    assert.deepEqual(missing(['id', 'phone']), [])
+    assert.deepEqual(missing(['id', 'phone', 'email']), ['email'], 'in clear')
+    assert.deepEqual(missing(['id', 'phone', 'EMail']), ['email'], 'in clear, under a name of another case')
+  }
 })

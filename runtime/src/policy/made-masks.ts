@@ -6,13 +6,13 @@ import type { MaskStrategy } from '../config.ts'
 import { type EpochMasks, GONE } from '../registry/materializations.ts'
 import type { ColumnMask } from './masking.ts'
 
-/** What stands for the values, by masked column; null where nobody knows it, which counts as more than any mask shows. */
-export type MadeMasks = ReadonlyMap<string, MaskStrategy | null>
+/** What stands for the values of a masked column; null where nobody knows it, which counts as more than any mask shows. */
+export type MadeMasks = Pick<ReadonlyMap<string, MaskStrategy | null>, 'get'>
 
 export const NO_MASKS: MadeMasks = new Map()
 
 /** Of rows that are made by these masks. */
-export const plannedMasks = (masks: readonly ColumnMask[]): MadeMasks =>
+export const plannedMasks = (masks: readonly ColumnMask[]): ReadonlyMap<string, MaskStrategy> =>
   new Map(masks.map(({ column, strategy }) => [column, strategy]))
 
 /** What an epoch keeps of its masks. */
@@ -32,13 +32,30 @@ export function epochMasks(
   return Object.fromEntries(variants.map(({ variant, masks }) => [variant, of(masks)]))
 }
 
-export function madeMasks({ maskedColumns, masks }: MaskedEpoch, variant: string): MadeMasks {
+export function madeMasks(
+  { maskedColumns, masks }: MaskedEpoch,
+  variant: string,
+): ReadonlyMap<string, MaskStrategy | null> {
   const noted = new Map(Object.entries(masks?.[variant] ?? {}))
   const known = (name: string) => {
     const mask = noted.get(name) ?? null
     return mask === GONE ? null : mask
   }
   return new Map((maskedColumns[variant] ?? []).map((name) => [name, known(name)]))
+}
+
+/**
+ * As `madeMasks`, of rows that a version with those columns made: of one that it has not, they show nothing. Names that differ by
+ * case alone are of one column: whoever wrote the one may have meant the other.
+ */
+export function rowMasks(
+  epoch: MaskedEpoch,
+  variant: string,
+  columns: readonly { readonly name: string }[],
+): MadeMasks {
+  const own = madeMasks(epoch, variant)
+  const had = new Set(columns.map(({ name }) => name.toLowerCase()))
+  return { get: (name) => (own.has(name) || had.has(name.toLowerCase()) ? own.get(name) : 'omit') }
 }
 
 /** Whether all of it is known. */

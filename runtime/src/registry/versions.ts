@@ -251,8 +251,8 @@ export function listVersions(
 }
 
 /**
- * The columns of deployed versions whose names are not among those of today, each as the newest of those versions had
- * it: what its class hides stays hidden in snapshots of the past when the column is gone.
+ * The columns of deployed versions whose names are not among those of today, each as it was when it was in service last, by a
+ * deployment or by a rollback: what its class hides stays hidden in snapshots of the past when the column is gone.
  */
 export async function formerColumns<Column extends { readonly name: string }>(
   db: Queryable,
@@ -263,9 +263,14 @@ export async function formerColumns<Column extends { readonly name: string }>(
     db,
     'reading the columns of former versions',
     `select distinct on (item ->> 'name') item as "column"
-     from product_versions, jsonb_array_elements(normalised #> '{output,columns}') item
-     where product_id = $1 and item ->> 'name' <> all($2)
-     order by item ->> 'name', deployed_at desc, version desc`,
+     from product_versions v
+     left join (
+       select version, max(case kind when 'deploy' then created_at when 'rollback' then finished_at end) as at
+       from deployments where product_id = $1 and (kind = 'deploy' or state = 'succeeded') group by version
+     ) d on d.version = v.version,
+     jsonb_array_elements(v.normalised #> '{output,columns}') item
+     where v.product_id = $1 and item ->> 'name' <> all($2)
+     order by item ->> 'name', greatest(v.deployed_at, d.at) desc, v.version desc`,
     [productId, today.map(({ name }) => name)],
   )
   return rows.map(({ column }) => column)

@@ -16,7 +16,7 @@ import { SANDBOX } from '../../lake/tenant-layout.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { lakeTable } from '../../materializer/variants.ts'
 import { decideRead, personOf, stricter } from '../../policy/classification.ts'
-import { madeMasks, missingMasks, NO_MASKS } from '../../policy/made-masks.ts'
+import { missingMasks, NO_MASKS, rowMasks } from '../../policy/made-masks.ts'
 import { masksFor } from '../../policy/masking.ts'
 import { epochsOfVariant, listedProducts } from '../../registry/catalog-products.ts'
 import { productGrantsOf } from '../../registry/grants.ts'
@@ -190,7 +190,7 @@ export async function visibleTo(
   for (const { version, snapshotId, ...epoch } of epochs) {
     const policy = policies.get(version) ?? (await policyOf(platform, call, product, version))
     policies.set(version, policy)
-    const made = madeMasks(epoch, access.variant)
+    const made = rowMasks(epoch, access.variant, policy.columns)
     seen.set(snapshotId, policy.allowed && missingMasks(policy.masks, made).length === 0)
   }
   return visibleMetadata(metadata, seen)
@@ -198,10 +198,13 @@ export async function visibleTo(
 
 async function policyOf(platform: CatalogDeps, call: TenantCall, product: ServedProduct, version: string) {
   const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
-  if (then === undefined) return { allowed: false, masks: [] }
+  if (then === undefined) return NOTHING
   const both = asMadeBy(product, then, platform.rules)
   const classification = stricter(both.classification, both.snapshotClassification)
   const decision = decideRead(call.principal, { ...product, classification }, product.grants)
-  if (!decision.allowed) return { allowed: false, masks: [] }
-  return { allowed: true, masks: masksFor(both.columns, decision.clearClasses, platform.rules) }
+  if (!decision.allowed) return NOTHING
+  const masks = masksFor(both.columns, decision.clearClasses, platform.rules)
+  return { allowed: true, masks, columns: then.output.columns }
 }
+
+const NOTHING = { allowed: false, masks: [], columns: [] } as const

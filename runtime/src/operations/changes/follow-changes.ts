@@ -12,13 +12,13 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { type LakeState, stateOfScan } from '../../materializer/lake-state.ts'
 import { comparable } from '../../materializer/store-sync.ts'
 import { lakeTable } from '../../materializer/variants.ts'
-import { madeMasks, NO_MASKS } from '../../policy/made-masks.ts'
+import { madeMasks, NO_MASKS, rowMasks } from '../../policy/made-masks.ts'
 import { epochsFrom, findEpoch, latestEpoch, type Materialization } from '../../registry/materializations.ts'
 import { findVersion } from '../../registry/versions.ts'
 import { audited } from '../audit.ts'
 import { HeldRights } from '../queries/held-rights.ts'
 import { asMadeBy } from '../served/as-made-by.ts'
-import { accessTo, notMaterialized, refuseStaleMask, unambiguous } from '../served/served-product.ts'
+import { accessTo, notMaterialized, orClear, refuseStaleMask, unambiguous } from '../served/served-product.ts'
 import type { ChangesDeps } from './deps.ts'
 
 /** Where a follower is. */
@@ -291,11 +291,10 @@ export class Follower {
     const { lake } = this.#platform
     const { tenant } = this.#call
     const { domain, name } = this.#product
-    const { product, access } = await this.#access(epoch)
+    const { product, access, masksOf } = await this.#access(epoch)
     const snapshotId = epoch.snapshots[access.variant]
     const masked = epoch.maskedColumns[access.variant] ?? []
-    const made = madeMasks(epoch, access.variant)
-    refuseStaleMask(product, access.masks, snapshotId === undefined ? NO_MASKS : made)
+    refuseStaleMask(product, access.masks, snapshotId === undefined ? NO_MASKS : masksOf(access.variant))
     if (snapshotId === undefined) return null
     const ref = lakeTable(tenant, domain, name, access.variant)
     const state = await lake
@@ -317,11 +316,16 @@ export class Follower {
     const { served, rules, pool } = this.#platform
     const product = await served.find(this.#call.tenant, this.#product.id)
     const { principal } = this.#call
-    if (epoch === null) return { product, access: accessTo(product, principal, rules, () => true) }
+    const none = () => NO_MASKS
+    if (epoch === null) return { product, access: accessTo(product, principal, rules, () => true), masksOf: none }
     const version = await findVersion<ManifestSet>(pool, product.id, epoch.version)
     const made = version === null ? product : asMadeBy(product, version.normalised, rules)
-    const access = accessTo(made, principal, rules, (variant) => variant in epoch.snapshots)
-    return { product, access }
+    const isThere = (variant: string) => variant in epoch.snapshots
+    const masksOf = (variant: string) =>
+      version === null ? madeMasks(epoch, variant) : rowMasks(epoch, variant, version.normalised.output.columns)
+    const today = accessTo(made, principal, rules, isThere)
+    const access = orClear(today, (variant) => (isThere(variant) ? masksOf(variant) : undefined))
+    return { product, access, masksOf }
   }
 }
 

@@ -2,6 +2,7 @@
 import {
   CLEAR,
   checkNames,
+  isSluiceError,
   type Plan,
   planOfSteps,
   type SchemaVerdict,
@@ -131,12 +132,15 @@ export async function storePlans(
   const former = live === null ? [] : planVariants(live.output, [], platform.rules)
   for (const { type, config } of manifests.serving.endpoints) {
     const serving = platform.plugins.serving(type)
+    // Of an endpoint that comes with the version there is nothing that its store could be asked to change.
+    const wasServed = live?.serving.endpoints.some((one) => one.type === type) ?? false
     for (const variant of planVariants(manifests.output, [], platform.rules)) {
       if (!serving || !servesVariant(type, config, variant, manifests.output)) continue
       const state = states.find((one) => one.endpoint === type && one.variant === variant.variant)
       const target = targetFor(product, variant, config, state?.place ?? 'first')
       checkNames(target, serving.plugin.capabilities)
-      const previous = former.find((before) => before.variant === variant.variant)?.schema ?? null
+      const before = wasServed ? former.find((one) => one.variant === variant.variant) : undefined
+      const previous = before?.schema ?? null
       const columns = await verdictsOf(serving.store, target, previous)
       plans.push({ endpoint: type, variant: variant.variant, ...(await stepsOf(serving, target)), columns })
     }
@@ -150,7 +154,11 @@ async function verdictsOf(
   target: Target,
   previous: TableSchema | null,
 ): Promise<StorePlan['columns']> {
-  const verdicts = (await store.validate?.(target, previous)) ?? []
+  const judged = async (former: TableSchema | null) => (await store.validate?.(target, former)) ?? []
+  // It reads the former schema by the new config, which may name what that has not: then nothing of it can be changed into this.
+  const unreadable = (error: unknown) =>
+    previous !== null && isSluiceError(error, 'CONFIG') ? judged(null) : Promise.reject(error)
+  const verdicts = await judged(previous).catch(unreadable)
   return verdicts.map(({ column, verdict, reason }) => ({ name: column.name, verdict, reason }))
 }
 

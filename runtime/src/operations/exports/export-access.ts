@@ -3,7 +3,7 @@
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
-import { madeMasks } from '../../policy/made-masks.ts'
+import { rowMasks } from '../../policy/made-masks.ts'
 import { findConnection } from '../../registry/connections.ts'
 import type { Export, ExportedTable } from '../../registry/exports.ts'
 import { findEpoch } from '../../registry/materializations.ts'
@@ -68,7 +68,7 @@ async function mayRead(
         const { maskedColumns, variant, epoch } = table
         const kept = (await findEpoch(pool, product.id, epoch))?.masks ?? table.masks ?? null
         const ofRows = { maskedColumns: { [variant]: maskedColumns }, masks: kept }
-        refuseStaleMask(then, masks, madeMasks(ofRows, variant))
+        refuseStaleMask(then, masks, rowMasks(ofRows, variant, made.normalised.output.columns))
       })
   }
 }

@@ -9,7 +9,7 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { connectionOf, rawDomain, rawTable } from '../../materializer/inputs.ts'
 import { columnsWithoutValues, READ_AT } from '../../materializer/raw-summary.ts'
 import { lakeTable, QUARANTINE } from '../../materializer/variants.ts'
-import { type MadeMasks, madeMasks, missingMasks } from '../../policy/made-masks.ts'
+import { type MadeMasks, madeMasks, missingMasks, rowMasks } from '../../policy/made-masks.ts'
 import { connectionsNamed, isOfSource } from '../../registry/connections.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
 import {
@@ -30,6 +30,7 @@ import {
   accessOrNull,
   accessTo,
   notMaterialized,
+  orClear,
   type ReadAccess,
   refuseStaleMask,
   refuseUnmade,
@@ -137,8 +138,9 @@ function newestTable(
   platform: QueriesDeps,
   call: StatementCall,
   product: ServedProduct,
-  access: ReadAccess,
+  today: ReadAccess,
 ): OwnTable | null {
+  const access = orClear(today, (variant) => product.variants.get(variant)?.masks)
   const served = product.variants.get(access.variant)
   if (served === undefined) refuseUnmade(product, access)
   if (served === undefined) return null
@@ -159,12 +161,18 @@ async function pastTable(
 ): Promise<OwnTable | null> {
   const epoch = await epochAt(platform, product, asOf)
   if (epoch === null) return null
-  const under = (of: ServedProduct) =>
-    accessUnder(platform, call, of, epoch.version, (variant) => variant in epoch.snapshots)
+  const then = (await findVersion<ManifestSet>(platform.pool, product.id, epoch.version))?.normalised
+  if (then === undefined) throw noSuchPast()
+  const isThere = (variant: string) => variant in epoch.snapshots
+  const masksOf = (variant: string) => rowMasks(epoch, variant, then.output.columns)
+  const under = async (of: ServedProduct) => {
+    const access = accessTo(asMadeBy(of, then, platform.rules), call.principal, platform.rules, isThere)
+    return orClear(access, (variant) => (isThere(variant) ? masksOf(variant) : undefined))
+  }
   const access = await under(product)
   const accessNow = async () => under(await platform.served.find(call.tenant, product.id))
   const snapshotId = epoch.snapshots[access.variant]
-  const masks = madeMasks(epoch, access.variant)
+  const masks = masksOf(access.variant)
   if (snapshotId === undefined || missingMasks(access.masks, masks).length > 0) throw stalePast()
   const made = { epoch: epoch.epoch as number, readAt: readAtOf(epoch).toISOString() }
   const rests = restsOf(ownName(product.domain, product.name), epoch)

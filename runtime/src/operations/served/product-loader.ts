@@ -7,7 +7,7 @@ import { pastOf, targetFor } from '../../materializer/targets.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import type { PluginSet } from '../../plugins/plugin-set.ts'
 import { type Classification, stricter } from '../../policy/classification.ts'
-import { madeMasks } from '../../policy/made-masks.ts'
+import { rowMasks } from '../../policy/made-masks.ts'
 import type { ClassifiedColumn, MaskingRules } from '../../policy/masking.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
 import { COPY_LOST, type EndpointState, endpointStates } from '../../registry/endpoint-states.ts'
@@ -73,6 +73,7 @@ export class ProductLoader {
     const today = columnsOf(current)
     const former = await formerColumns<ClassifiedColumn>(pool, product.id, today)
     const states = await endpointStates(pool, product.id)
+    const columns = strictestThen(today, former, columnsOf(snapshotVersion), rules)
     const loaded = {
       id: product.id,
       tenant,
@@ -81,7 +82,7 @@ export class ProductLoader {
       isPreview: product.previewOf !== null,
       classification,
       snapshotClassification: snapshotVersion?.normalised.product.classification ?? classification,
-      columns: strictestThen(today, former, columnsOf(snapshotVersion), rules),
+      columns,
       formerColumns: former,
       raised,
       grants,
@@ -91,7 +92,7 @@ export class ProductLoader {
         paused: product.paused,
         toDeploy: (raised.get(current?.digest ?? '') ?? []).map(({ column }) => column),
       },
-      variants: variantsOf(product, newest),
+      variants: variantsOf(product, newest, snapshotVersion?.normalised.output.columns ?? columns),
     }
     return this.#withCopies(loaded, { newest, current, versions, states }, null)
   }
@@ -234,7 +235,7 @@ function copyOf(
     readAt: readAtOf(made).toISOString(),
     rests: restsOf(ownName(product.domain, product.name), made),
     maskedColumns: made.maskedColumns[variant] ?? [],
-    masks: madeMasks(made, variant),
+    masks: rowMasks(made, variant, madeBy.output.columns),
   }
 }
 
@@ -289,6 +290,7 @@ function planOf(
 function variantsOf(
   { domain, name }: Pick<Product, 'domain' | 'name'>,
   newest: Materialization | null,
+  then: readonly ClassifiedColumn[],
 ): ReadonlyMap<Variant, ServedVariant> {
   if (newest === null) return new Map()
   const rests = restsOf(ownName(domain, name), newest)
@@ -303,7 +305,7 @@ function variantsOf(
         readAt: readAtOf(newest).toISOString(),
         rests,
         maskedColumns: newest.maskedColumns[variant] ?? [],
-        masks: madeMasks(newest, variant),
+        masks: rowMasks(newest, variant, then),
       },
     ]),
   )

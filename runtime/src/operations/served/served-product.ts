@@ -1,5 +1,6 @@
 /** A product as readers meet it: where each variant can be read, at which epoch, and who may. */
 import {
+  CLEAR,
   isSluiceError,
   type ServingPlugin,
   type ServingStore,
@@ -131,6 +132,18 @@ export function accessTo(
   return { variant: variantName(full, product.columns, rules), masks, audit: decision.audit }
 }
 
+/**
+ * What is in clear, in place of a twin that is not there, where it has none of the columns which are masked for this reader: of
+ * a version before they came there is no such twin, and nothing to hide.
+ *
+ * @param masksOf of what there is of a variant, as `rowMasks` has it
+ */
+export function orClear(access: ReadAccess, masksOf: (variant: Variant) => MadeMasks | undefined): ReadAccess {
+  const clear = masksOf(access.variant) === undefined ? masksOf(CLEAR) : undefined
+  if (clear === undefined || missingMasks(access.masks, clear).length > 0) return access
+  return { ...access, variant: CLEAR, masks: [] }
+}
+
 function isAmong(masks: readonly ColumnMask[], { column, classification }: ColumnMask): boolean {
   return masks.some((mask) => mask.column === column && mask.classification === classification)
 }
@@ -217,7 +230,10 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
   if (endpoint.rebuilding.has(access.variant)) throw copyRebuilding()
   refuseUnmade(product, access)
   // Another variant's copy may be there already.
-  if (endpoint.coming.has(access.variant)) throw notMaterialized(product)
+  if (endpoint.coming.has(access.variant)) {
+    if (isBehind(product, endpoint)) refuseStaleMask(product, access.masks, NO_MASKS)
+    throw notMaterialized(product)
+  }
   if (access.masks.length > 0 && endpoint.targets.size > 0) {
     throw new SluiceError('PERMISSION', `the ${type} endpoint is keyed by a column that is masked for you`, {
       code: 'column_masked',
@@ -225,6 +241,12 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
     })
   }
   throw notMaterialized(product)
+}
+
+/** Whether it has rows of an epoch before: who reads them was let in until a class was raised. */
+function isBehind({ variants }: ServedProduct, { targets }: ServedEndpoint): boolean {
+  const newest = variants.get(CLEAR)?.epoch ?? 0
+  return [...targets.values()].some(({ epoch }) => epoch < newest)
 }
 
 /** Of some classes the rows are written with the epoch after the grant, as they are to be shown. */
