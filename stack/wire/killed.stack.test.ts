@@ -98,8 +98,9 @@ class Answer {
         handleCopyData: () => (this.rows += 1),
         handleCommandComplete: () => ended('whole'),
         // What comes behind an error is no more this statement's, as this client has it.
-        handleError: ({ code }: pg.DatabaseError) => {
-          ended(code ?? 'broken')
+        handleError: ({ code = 'none', severity }: pg.DatabaseError) => {
+          // What the server did not say is of the connection.
+          ended(severity === undefined ? 'broken' : code)
           resolve(this.end as string)
         },
         handleReadyForQuery: () => resolve(this.end as string),
@@ -246,7 +247,9 @@ describe('an answer of ten million rows', () => {
     if (crash === null) return t.skip('the runtime is not ours')
     const begun: Answer[] = []
     const held: Socket[] = []
-    for (const begin of Object.values(LONG_ANSWERS)) {
+    // No more than a tenant has places for: those that wait for their reader keep theirs.
+    for (const way of ['a simple query', 'COPY in binary'] as const) {
+      const begin = LONG_ANSWERS[way] as (client: pg.Client) => Promise<Answer>
       const client = await session()
       const answer = await begin(client)
       await answer.begun()
