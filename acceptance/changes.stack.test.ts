@@ -1,7 +1,7 @@
 /** Changed rows as a stream: whoever follows has the product, whatever happens to him on the way, and never more than he may see. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { until } from '../test/until.ts'
+import { until, withLimits } from '../test/until.ts'
 import { HIDDEN, openChangingPeople, random } from './changing-people.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { deployVersion, syncNow, type World } from './world.ts'
@@ -370,6 +370,31 @@ describe('policy', () => {
     await following
     assert.equal(follower.isEnded, true)
     assert.equal(follower.problem?.code, 'right_ended')
+  })
+
+  it('ends a stream with its token, says so, and goes on where it was with another', async () => {
+    await withLimits([3, 30, 120], async (ttlS) => {
+      const flags = ['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vera', '--ttl', `${ttlS}s`]
+      // Made anew each time: of the same flags the deployment has the same token.
+      const token = await world.deployment.token([...flags, '--email', `vera${Date.now()}@example.org`])
+      const short = new Follower(new Client(world.deployment.url, token))
+      await short.follow('?from=start')
+      assert.equal(short.problem?.code, 'right_ended', `${short}`)
+      assert.match(short.problem?.remedy, /valid token/)
+      assert.ok(short.epochs.length > 0, 'it had all of one')
+      const again = new Follower(viewer)
+      again.lastId = short.lastId
+      for (const [id, row] of short.rows) again.rows.set(id, row)
+      await world.source.query("UPDATE change_people SET city = 'later' WHERE id % 11 = 0")
+      const epoch = await synced()
+      const following = again.follow('')
+      await again.reaches(epoch)
+      assert.deepEqual([again.state, again.resets], [await productOf(viewer), 0])
+      again.stop()
+      await world.source.query('DELETE FROM change_people WHERE id = (SELECT max(id) FROM change_people)')
+      await synced()
+      await following
+    })
   })
 
   it('lets nobody follow by the place of another, and no product that has no key for him', async () => {

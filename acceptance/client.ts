@@ -19,6 +19,11 @@ export class Client {
     this.#token = token
   }
 
+  /** For doors that are not HTTP. */
+  get token(): string | null {
+    return this.#token
+  }
+
   get(path: string, headers: Record<string, string> = {}): Promise<Answer> {
     return this.send(path, { headers })
   }

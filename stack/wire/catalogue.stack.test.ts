@@ -25,7 +25,13 @@ before(async () => {
   const cluster = join(folder, 'wire-catalogue', 'postgres', 'cluster')
   await mkdir(cluster, { recursive: true })
   await writeFile(join(cluster, 'PG_VERSION'), 'nothing')
-  catalogue = new CatalogueServer({ dataDirectory: folder, mostSets: 4, tablesOf: async () => [], logger })
+  catalogue = new CatalogueServer({
+    dataDirectory: folder,
+    mostSets: 4,
+    idleMs: 600_000,
+    tablesOf: async () => [],
+    logger,
+  })
 })
 
 after(async () => {

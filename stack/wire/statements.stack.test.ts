@@ -84,6 +84,7 @@ before(async () => {
   catalogue = new CatalogueServer({
     dataDirectory: folder,
     mostSets: 4,
+    idleMs: 600_000,
     tablesOf: async ({ tenant }) => (tenant === 'acme' ? DESCRIBED : OTHERS),
     logger,
   })

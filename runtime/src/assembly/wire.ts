@@ -40,6 +40,7 @@ export async function openWire({
   const catalogue = new CatalogueServer({
     dataDirectory: config.data_dir,
     mostSets: wire.catalogues,
+    idleMs: wire.catalogue_idle_ms,
     tablesOf: (call) => describedTables(platform, call),
     logger,
   })

@@ -47,6 +47,13 @@ export const Wire = Type.Object(
       maximum: 1_000,
       description: 'Different sets of readable tables whose catalogue is kept ready.',
     }),
+    catalogue_idle_ms: Type.Integer({
+      default: 600_000,
+      minimum: 1_000,
+      maximum: 86_400_000,
+      description:
+        'Until the PostgreSQL that answers for the catalogue, which nobody asks, is ended; the next statement about the catalogue begins it again.',
+    }),
   },
   closed,
 )

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { isSluiceError } from '@sluice/sdk'
 import type { ReplyStream } from './route.ts'
 import { StreamTurns } from './stream-turns.ts'
 
@@ -31,7 +32,10 @@ const MOST_CHARACTERS = 16 * 1024
 /** Of this process, as the event loop is. */
 const turns = new StreamTurns()
 
-/** Events as text/event-stream, ended by the signal even while the source is silent. */
+/**
+ * Events as text/event-stream, ended by the signal even while the source is silent. Where that says what the reader can do something
+ * about, the last event is a `problem`, in the place of the one before it.
+ */
 export function eventStream(events: AsyncIterable<ServerEvent>, options: EventStreamOptions): ReplyStream {
   return { contentType: 'text/event-stream; charset=utf-8', live: true, chunks: eventChunks(events, options) }
 }
@@ -42,13 +46,20 @@ async function* eventChunks(source: AsyncIterable<ServerEvent>, options: EventSt
   try {
     yield `retry: ${retryMs}\n\n`
     let next = nextOf(events)
+    let lastId: string | undefined
     for (;;) {
       const result = await soonest(next, signal, heartbeatMs)
       if (result === 'silent') yield ': still here\n\n'
-      else if (result === 'ended' || result.done === true) return
+      else if (result === 'ended') {
+        const problem = problemOf(signal)
+        if (problem !== null) yield formatEvent({ ...problem, ...(lastId === undefined ? {} : { id: lastId }) })
+        return
+      } else if (result.done === true) return
       else {
         await turns.next(tenant)
         const piece = await pieceFrom(result.value, events, signal)
+        if (problemOf(signal) !== null) continue
+        lastId = piece.lastId ?? lastId
         yield piece.text
         next = piece.next
       }
@@ -59,19 +70,28 @@ async function* eventChunks(source: AsyncIterable<ServerEvent>, options: EventSt
   }
 }
 
+/** Null where there is nothing to be done about the end. What has not been sent by then follows on the place of the problem. */
+function problemOf({ reason }: AbortSignal): ServerEvent | null {
+  if (!isSluiceError(reason) || reason.kind !== 'PERMISSION') return null
+  const { code, message: detail, remedy = null } = reason
+  return { event: 'problem', data: JSON.stringify({ code, detail, remedy }) }
+}
+
 /** That event, and those that are there before anything else has its turn. */
 async function pieceFrom(first: ServerEvent, events: AsyncIterator<ServerEvent>, signal: AbortSignal) {
   const over = setImmediate(null)
   let text = formatEvent(first)
+  let lastId = first.id
   let next = nextOf(events)
   for (let count = 1; count < MOST_EVENTS && text.length < MOST_CHARACTERS && !signal.aborted; count += 1) {
     // What fails is told where the stream waits for it, after what came before.
     const result = await Promise.race([next.catch(() => null), over])
     if (result === null || result.done === true) break
     text += formatEvent(result.value)
+    lastId = result.value.id ?? lastId
     next = nextOf(events)
   }
-  return { text, next }
+  return { text, next, lastId }
 }
 
 /** It may fail while the client is waited for, and nobody waits for it. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { SluiceError } from '@sluice/sdk'
 import type { Context } from 'koa'
 import type { Call, IdempotencyClaim, Principal } from '../flow.ts'
 import type { Cors } from './cors.ts'
@@ -159,11 +160,17 @@ export class Exchange implements Call, Timed {
       return
     }
     const isFirst = this.#aborted === undefined
-    this.abort(refuse('deadline_exceeded', 'the answer took too long'))
+    this.abort(
+      this.isLive && this.#hasTokenEnded() ? tokenEnded() : refuse('deadline_exceeded', 'the answer took too long'),
+    )
     // A live one whose client takes nothing would never end: its last word waits behind the rest.
     if (!this.isLive || writableNeedDrain) this.cutOff()
     else if (isFirst) this.deadlineMs = performance.now() + GRACE_MS
     else this.response.end()
+  }
+
+  #hasTokenEnded(): boolean {
+    return (this.principal?.tokenExpiresAtMs ?? Number.POSITIVE_INFINITY) <= Date.now()
   }
 
   /** What is left of an answer, and not taken, is kept no longer than any of its pieces. */
@@ -192,6 +199,10 @@ export class Exchange implements Call, Timed {
     this.deadlineMs = performance.now() + GRACE_MS
     this.abort(refuse('deadline_exceeded', 'the request took too long'))
   }
+}
+
+function tokenEnded(): SluiceError {
+  return refuse('right_ended', 'what was asked for was ended: the token that it began with has ended')
 }
 
 function clientGone(): Error {

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
 import { Type } from 'typebox'
 import { until, withLimits } from '../../../test/until.ts'
 import type { TenantCall } from '../flow.ts'
 import { eventStream, formatEvent, type ServerEvent } from './event-stream.ts'
+import { refuse } from './problem.ts'
 import { defineRoute, type ReplyStream } from './route.ts'
 import { ANN, codeOf, startTestServer, type TestServer } from './test-server.ts'
 
@@ -66,6 +68,17 @@ const kinds: Readonly<Record<string, (call: TenantCall) => ReplyStream>> = {
       heartbeatMs: 20,
     }),
   flood: (call) => eventStream(flood(), call),
+  counted: (call) => eventStream(counted(), call),
+}
+
+/** One after another, without a pause. */
+async function* counted(): AsyncGenerator<ServerEvent> {
+  for (let id = 1; ; id += 1) yield { id: String(id), event: 'row', data: BIG }
+}
+
+/** Of each event that came: its id, and what it is. */
+function eventsIn(text: string): readonly (readonly [id: string, event: string])[] {
+  return [...text.matchAll(/^id: (.*)\nevent: (.*)$/gm)].map(([, id = '', event = '']) => [id, event])
 }
 
 /** A client that asks and never reads. */
@@ -224,12 +237,49 @@ describe('streams', () => {
     await until('no request is under way', () => other.app.inFlight === 0)
   })
 
-  it('end with the token that opened them', async () => {
-    await withLimits([1_000, 10_000, 60_000], async (lifeMs) => {
-      const token = await server.token(ANN, lifeMs / 1000)
-      const response = await read('events', { headers: { authorization: `Bearer ${token}` } })
-      assert.match(await response.text(), /id: 8/)
+  for (const kind of ['events', 'counted']) {
+    it(`end with the token that opened them, and say so where the last event was: ${kind}`, async () => {
+      await withLimits([1_000, 10_000, 60_000], async (lifeMs) => {
+        const token = await server.token(ANN, lifeMs / 1000)
+        const response = await read(kind, { headers: { authorization: `Bearer ${token}` } })
+        const text = await response.text()
+        const [last, problem] = eventsIn(text).slice(-2)
+        assert.deepEqual(problem, [last?.[0], 'problem'])
+        assert.notEqual(last?.[1], 'problem', 'it is told once')
+        const { code, detail, remedy } = JSON.parse(text.slice(text.lastIndexOf('data: ') + 'data: '.length))
+        assert.deepEqual([code, typeof detail, typeof remedy], ['right_ended', 'string', 'string'])
+        assert.ok(text.endsWith('\n\n'), 'it is whole')
+      })
     })
+  }
+
+  it('say why they end in the place of what was sent last, whenever that is', async () => {
+    for (let last = 0; last < 70; last += 1) {
+      for (const pause of [async () => undefined, () => setImmediate()]) {
+        const ended = new AbortController()
+        const source = async function* (): AsyncGenerator<ServerEvent> {
+          for (let id = 1; ; id += 1) {
+            await pause()
+            if (id === last + 1) ended.abort(refuse('right_ended', 'it is over'))
+            yield { id: String(id), event: 'row', data: '{}' }
+          }
+        }
+        const chunks = eventStream(source(), { tenant: 'acme', signal: ended.signal }).chunks[Symbol.asyncIterator]()
+        let text = ''
+        while (!ended.signal.aborted) text += (await chunks.next()).value ?? ''
+        const sent = [...text.matchAll(/^(?:id: (\d+)\n)?event: (\w+)$/gm)].map(([, id = '0', event = '']) => [
+          id,
+          event,
+        ])
+        const rows = sent.slice(0, -1)
+        assert.deepEqual(
+          rows,
+          rows.map((_, at) => [String(at + 1), 'row']),
+        )
+        assert.deepEqual(sent.at(-1), [String(rows.length), 'problem'], `ended behind ${last}`)
+        assert.ok(rows.length <= last)
+      }
+    }
   })
 
   it('end when the server drains', async () => {
@@ -237,7 +287,7 @@ describe('streams', () => {
     const response = await other.ask('/api/v1/streams/events')
     const text = response.text()
     await other.server.stop(60_000)
-    assert.match(await text, /id: 8/)
+    assert.deepEqual(eventsIn(await text), [['8', 'run.started']])
   })
 
   it('keep line breaks of events inside their field', () => {

@@ -88,7 +88,13 @@ export const authoritiesOf = (): WireOptions['authorities'] => ({
   addresses: new LocalRateLimiter(),
 })
 
-const catalogue = new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, tablesOf: async () => [], logger })
+const catalogue = new CatalogueServer({
+  dataDirectory: '/nowhere',
+  mostSets: 1,
+  idleMs: 600_000,
+  tablesOf: async () => [],
+  logger,
+})
 
 export async function openWire(change: Partial<WireOptions> = {}): Promise<RunningWire> {
   return startWire({

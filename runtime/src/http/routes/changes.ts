@@ -20,7 +20,7 @@ export function changeRoutes(deps: ChangesDeps, cursors: Cursors): readonly Rout
       name: 'followChanges',
       summary: 'A product’s changed rows as they come, epoch by epoch',
       description:
-        'Events: `upsert` with the row; `delete` with its key; `epoch` when all of one has come; `reset` where everything that came is to be forgotten, as all rows follow anew; `problem` where the stream ends, and why. The id of each event is where the stream goes on after it, by Last-Event-ID or `from`, for a day.',
+        'Events: `upsert` with the row; `delete` with its key; `epoch` when all of one has come; `reset` where everything that came is to be forgotten, as all rows follow anew; `problem` where the stream ends, with `code`, `detail` and `remedy`: `right_ended` when its token does, at `exp`. The id of each event is where the stream goes on after it, by Last-Event-ID or `from`, for a day.',
       tags: ['Serving'],
       auth: 'tenant',
       forKeys: 'read',

@@ -152,6 +152,8 @@ export function runRoutes(deps: RunRoutesDeps, cursors: Cursors): readonly Route
       path: '/api/v1/events',
       name: 'followEvents',
       summary: 'The tenant’s events as CloudEvents 1.0, resumable by Last-Event-ID',
+      description:
+        'When its token ends, at `exp`, the stream does, with an event `problem` that has `code` (`right_ended`), `detail` and `remedy` and is no CloudEvent.',
       tags: ['Events'],
       auth: 'tenant',
       isLive: true,

@@ -1,6 +1,6 @@
 /**
- * The PostgreSQL that answers for the catalogue: begun when it is first asked, of this runtime alone, reached by a unix socket,
- * and without a row of anybody. One database for each set of tables that somebody may read; those asked longest ago are dropped.
+ * The PostgreSQL that answers for the catalogue: there while it is asked, of this runtime alone, reached by a unix socket, and
+ * without a row of anybody. One database for each set of tables that somebody may read; those asked longest ago are dropped.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -14,6 +14,7 @@ import { FairGate } from '../../http/fair-gate.ts'
 import type { Described } from '../../operations/queries/information-schema.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import type { CatalogueAddress, CatalogueLink } from './catalogue-link.ts'
+import { type Begun, RestingServer } from './resting-server.ts'
 import { catalogueName, READER, REOPENED_SQL, TEMPLATE_SQL, tablesSql } from './table-sql.ts'
 
 const SETTINGS = {
@@ -36,15 +37,12 @@ const MOST_AT_ONCE = 8
 const READY_MS = 120_000
 const MOST_TABLES = 20_000
 
-interface Begun {
-  readonly server: EmbeddedServer
-  readonly password: string
-}
-
 export interface CatalogueOptions {
   readonly dataDirectory: string
   /** Databases that are kept. */
   readonly mostSets: number
+  /** Until the server, which nobody asks, is ended. */
+  readonly idleMs: number
   /** What the caller may read now, as he may read it. */
   tablesOf(call: TenantCall): Promise<readonly Described[]>
   readonly logger: Logger
@@ -58,15 +56,14 @@ export interface Asked {
 
 export class CatalogueServer {
   readonly #options: CatalogueOptions
-  #begun: Promise<Begun> | null = null
-  #isClosed = false
-  /** By name, asked longest ago first. */
-  readonly #databases = new Map<string, Promise<void>>()
+  readonly #resting: RestingServer
   readonly #inUse = new Map<string, number>()
   readonly #places = new FairGate(MOST_AT_ONCE)
 
   constructor(options: CatalogueOptions) {
+    const { dataDirectory, idleMs, logger } = options
     this.#options = options
+    this.#resting = new RestingServer({ idleMs, start: (isKept) => start(dataDirectory, isKept), prepare, logger })
   }
 
   /**
@@ -80,7 +77,11 @@ export class CatalogueServer {
     const holds: Promise<void>[] = []
     try {
       await this.#places.enter(tenant, 1, 1, () => signal)
-      const leave = () => this.#places.leave(tenant, 1)
+      const isOver = this.#resting.use()
+      const leave = () => {
+        this.#places.leave(tenant, 1)
+        isOver()
+      }
       try {
         return await this.#inDatabase(asked, { ...call, signal }, (address) => {
           call.signal.throwIfAborted()
@@ -104,25 +105,23 @@ export class CatalogueServer {
     const tables = needsTables ? await this.#options.tablesOf(call) : []
     if (tables.length > MOST_TABLES) throw new WireError('54000', `there are more than ${MOST_TABLES} tables`)
     const name = catalogueName(call.tenant, tables)
-    const { server, password } = await unlessAborted(this.#server(), call.signal)
+    const begun = await unlessAborted(this.#begun(), call.signal)
     this.#inUse.set(name, (this.#inUse.get(name) ?? 0) + 1)
     try {
       await unlessAborted(
-        this.#database(name, server, () => tablesSql(call.tenant, name, tables)),
+        this.#database(name, begun, () => tablesSql(call.tenant, name, tables)),
         call.signal,
       )
-      const { host, port } = server.address
+      const { host, port } = begun.server.address
+      const { password } = begun
       return await work({ socketPath: join(host, `.s.PGSQL.${port}`), database: name, user: READER, password })
     } finally {
       this.#leave(name)
     }
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true
-    // Where it did not start there is nothing to end.
-    const begun = await this.#begun?.catch(() => null)
-    await begun?.server.destroy()
+  close(): Promise<void> {
+    return this.#resting.close()
   }
 
   #leave(name: string): void {
@@ -131,14 +130,11 @@ export class CatalogueServer {
     else this.#inUse.delete(name)
   }
 
-  async #server(): Promise<Begun> {
-    if (this.#isClosed) throw unavailable()
-    this.#begun ??= this.#begin()
-    const begun = this.#begun
+  async #begun(): Promise<Begun> {
+    if (this.#resting.isClosed) throw unavailable()
     try {
-      return await begun
+      return await this.#resting.begun()
     } catch (error) {
-      if (this.#begun === begun) this.#begun = null
       this.#options.logger.error('the PostgreSQL of the catalogue did not start', {
         error: error instanceof Error ? error.message : String(error),
       })
@@ -146,54 +142,49 @@ export class CatalogueServer {
     }
   }
 
-  async #begin(): Promise<Begun> {
-    const server = await startEmbeddedServer({
-      dataFolder: join(this.#options.dataDirectory, 'wire-catalogue'),
-      settings: SETTINGS,
-      durable: false,
-      isSocketOnly: true,
-      isFresh: true,
-      processBytes: PROCESS_BYTES,
-    })
-    const password = randomBytes(24).toString('base64url')
+  /** Goes on, and keeps the server, also where nobody waits for it any more. */
+  async #database(name: string, begun: Begun, sql: () => readonly string[]): Promise<void> {
+    const { databases, server } = begun
+    const isOver = this.#resting.use()
     try {
-      await prepare(server.address, password)
-    } catch (error) {
-      await server.destroy()
-      throw error
-    }
-    void server.ended.then(() => {
-      this.#begun = null
-      this.#databases.clear()
-    })
-    return { server, password }
-  }
-
-  async #database(name: string, server: EmbeddedServer, sql: () => readonly string[]): Promise<void> {
-    const known = this.#databases.get(name)
-    this.#databases.delete(name)
-    const made = known ?? make(server.address, name, sql())
-    this.#databases.set(name, made)
-    try {
-      await made
-    } catch (error) {
-      if (this.#databases.get(name) === made) this.#databases.delete(name)
-      this.#options.logger.error('a catalogue could not be made', {
-        error: error instanceof Error ? error.message : String(error),
+      const known = databases.get(name)
+      databases.delete(name)
+      const made = known ?? make(server.address, name, sql())
+      databases.set(name, made)
+      await made.catch((error: unknown) => {
+        if (databases.get(name) === made) databases.delete(name)
+        this.#options.logger.error('a catalogue could not be made', {
+          error: error instanceof Error ? error.message : String(error),
+        })
+        throw unavailable()
       })
-      throw unavailable()
+      if (known === undefined) await this.#makeRoom(begun)
+    } finally {
+      isOver()
     }
-    if (known === undefined) await this.#makeRoom(server.address)
   }
 
-  async #makeRoom(address: DatabaseAddress): Promise<void> {
-    const tooMany = this.#databases.size - this.#options.mostSets
-    const idle = [...this.#databases.keys()].filter((name) => !this.#inUse.has(name)).slice(0, Math.max(0, tooMany))
+  async #makeRoom({ databases, server }: Begun): Promise<void> {
+    const tooMany = databases.size - this.#options.mostSets
+    const idle = [...databases.keys()].filter((name) => !this.#inUse.has(name)).slice(0, Math.max(0, tooMany))
     for (const name of idle) {
-      this.#databases.delete(name)
-      await onDatabase(address, 'postgres', (client) => client.query(`drop database if exists ${name} with (force)`))
+      databases.delete(name)
+      await onDatabase(server.address, 'postgres', (client) => {
+        return client.query(`drop database if exists ${name} with (force)`)
+      })
     }
   }
+}
+
+function start(dataDirectory: string, isKept: boolean): Promise<EmbeddedServer> {
+  return startEmbeddedServer({
+    dataFolder: join(dataDirectory, 'wire-catalogue'),
+    settings: SETTINGS,
+    durable: false,
+    isSocketOnly: true,
+    isFresh: !isKept,
+    processBytes: PROCESS_BYTES,
+  })
 }
 
 function tooMany(): WireError {
@@ -221,8 +212,9 @@ function unavailable(): WireError {
   })
 }
 
-/** What nobody shall see is taken away before there are copies. */
-async function prepare(address: DatabaseAddress, password: string): Promise<void> {
+/** What nobody shall see is taken away before there are copies. Returns the reader's password. */
+async function prepare({ address }: EmbeddedServer): Promise<string> {
+  const password = randomBytes(24).toString('base64url')
   await onDatabase(address, 'postgres', async (client) => {
     await client.query(`create role ${READER} login password ${pg.escapeLiteral(password)}`)
     await client.query(`alter role ${READER} set default_transaction_read_only = on`)
@@ -233,6 +225,7 @@ async function prepare(address: DatabaseAddress, password: string): Promise<void
     await closeOpenFunctions(client)
     await client.query(REOPENED_SQL)
   })
+  return password
 }
 
 async function make(address: DatabaseAddress, name: string, sql: readonly string[]): Promise<void> {
