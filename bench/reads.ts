@@ -20,7 +20,7 @@ const DAYS = 18_000
 const DAY_MS = 86_400_000
 
 /** One side of a comparison: where requests go, and what answers them. */
-interface Side {
+export interface Side {
   readonly url: string
   readonly token: string | null
   /** Of the process that answers. */
@@ -29,7 +29,7 @@ interface Side {
   readonly databasePid: number | null
 }
 
-interface Round {
+export interface Round {
   readonly perS: number
   /** Microseconds of processor time for each request. */
   readonly ownUs: number
@@ -47,7 +47,8 @@ function addressed(path: string, rows: number): string {
     .replace('TO', day(from + days))
 }
 
-async function load({ url, token, pid, databasePid }: Side, rows: number, requests: number): Promise<Round> {
+/** Of a round: so many requests, by as many connections at once as there are here. */
+export async function load({ url, token, pid, databasePid }: Side, rows: number, requests: number): Promise<Round> {
   const { pathname, search } = new URL(url)
   const path = pathname + decodeURIComponent(search)
   const used = async () => {
@@ -85,7 +86,7 @@ export interface Compared {
 
 const totalUs = ({ ownUs, databaseUs }: Round) => ownUs + databaseUs
 const least = (rounds: readonly Round[]) => rounds.toSorted((a, b) => totalUs(a) - totalUs(b))[0] as Round
-const median = (rounds: readonly Round[]) =>
+export const median = (rounds: readonly Round[]) =>
   rounds.map(({ perS }) => perS).sort((a, b) => a - b)[rounds.length >> 1] as number
 
 function record({ what, aim, ours, limit }: Compared): void {
@@ -138,7 +139,7 @@ async function against(
   }
 }
 
-function ours(bench: Bench, path: string): Side {
+export function ours(bench: Bench, path: string): Side {
   return {
     url: `${bench.url}/api/v1/products/${path}`,
     token: bench.token,
