@@ -21,7 +21,7 @@ import { endWithParent } from './database/end-with-parent.ts'
 import type { Readiness } from './http/readiness.ts'
 import { createFedServer, type FedServer } from './http/server.ts'
 import { logMetrics } from './metrics/log.ts'
-import { ownProcessMetrics } from './metrics/platform.ts'
+import { measureOwnProcess } from './metrics/platform.ts'
 import { serviceMetrics } from './metrics/services.ts'
 
 interface Serving {
@@ -96,7 +96,7 @@ async function startServing(
   const platform = container.resolve(TOKENS.platform)
   const services = container.resolve(TOKENS.services)
   serviceMetrics(metrics, services.health)
-  ownProcessMetrics(metrics, platform.pool)
+  measureOwnProcess(metrics, platform.pool)
   logMetrics(metrics, logger)
   const app = await createApi({
     ...{ config, url, embedded, issuers, platform, logger, metrics, services, release: ownVersion() },

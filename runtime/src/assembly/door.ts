@@ -7,7 +7,7 @@ import type { HttpApp } from '../http/app.ts'
 import type { Probe, ReadinessChecks } from '../http/readiness.ts'
 import { Reception } from '../http/reception.ts'
 import { createFedServer, startServer } from '../http/server.ts'
-import { mergedMetrics, processMetrics } from '../metrics/processes.ts'
+import { mergedScrapes, processMetrics } from '../metrics/processes.ts'
 import { FurtherProcesses } from './further-processes.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { RuntimeLogger } from './logger.ts'
@@ -74,7 +74,7 @@ function sharedDoor({ whole, platform, port, url, databases, logger, metrics }: 
   const { maxConnections, maxConnectionsPerAddress = null } = connectionLimits(whole)
   const limits = { maxConnections, maxPerAddress: maxConnectionsPerAddress }
   const reception = new Reception({ host: whole.host, port, ...limits })
-  const scrape = async () => mergedMetrics([await metrics.metrics(), ...(await further.metrics())])
+  const scrape = async () => mergedScrapes([await metrics.metrics(), ...(await further.metrics())])
   let readiness: ReadinessChecks | null = null
   const further: FurtherProcesses = new FurtherProcesses({
     begin: { config: whole, url, stores: optionalCalls(platform.plugins), databases: told(databases) },

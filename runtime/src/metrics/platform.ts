@@ -17,14 +17,14 @@ const SCHEDULED = ['connection', 'product'] as const
 type Labels = Readonly<Record<string, string>>
 
 /** Of this process alone: its processor time, memory and event loop, and its connections to the registry. */
-export function ownProcessMetrics(registry: Registry, pool: pg.Pool): void {
+export function measureOwnProcess(registry: Registry, pool: pg.Pool): void {
   collectDefaultMetrics({ register: registry })
   connectionMetrics(registry, pool)
 }
 
 /** Returns what counts the runs that have ended in this process. */
 export function platformMetrics(registry: Registry, pool: pg.Pool): (kind: RunKind, state: string) => void {
-  ownProcessMetrics(registry, pool)
+  measureOwnProcess(registry, pool)
   loadMetrics(registry, pool)
   const ended = new Counter({
     name: 'sluice_runs_ended_total',

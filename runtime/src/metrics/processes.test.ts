@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Counter, Gauge, Registry } from 'prom-client'
 import { httpMetrics } from '../http/metrics.ts'
-import { mergedMetrics } from './processes.ts'
+import { mergedScrapes } from './processes.ts'
 
 /** What a process of that number tells after as many requests. */
 async function told(process: number, requests: number, more: (registry: Registry) => void = () => undefined) {
@@ -20,7 +20,7 @@ test('each metric is told of once, with the samples of all processes by their nu
     new Gauge({ name: 'runs', help: 'Of the first alone.', registers: [registry] }).set(4)
     new Counter({ name: 'empty_total', help: 'Without samples.', labelNames: ['of'], registers: [registry] })
   }
-  const lines = mergedMetrics([await told(1, 2, only), await told(2, 3)]).split('\n')
+  const lines = mergedScrapes([await told(1, 2, only), await told(2, 3)]).split('\n')
   const heads = lines.filter((line) => line.startsWith('#'))
   assert.equal(new Set(heads).size, heads.length)
   const samples = (name: string) => lines.filter((line) => line.startsWith(`${name}{`))

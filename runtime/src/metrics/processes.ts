@@ -5,7 +5,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
  * One text in Prometheus's format of several. What is told of a metric stands once, before all of its samples; these carry
  * the number of their process as a label, so that a process that is started anew counts from nothing for itself alone.
  */
-export function mergedMetrics(texts: readonly string[]): string {
+export function mergedScrapes(texts: readonly string[]): string {
   const samples = new Map<string, string[]>()
   for (const block of texts.flatMap((text) => text.split('\n\n'))) {
     const lines = block.split('\n').filter((line) => line !== '')
