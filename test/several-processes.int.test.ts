@@ -382,7 +382,10 @@ describe('two processes at one port', { skip: process.platform !== 'linux', time
 
   it('all end with the first one, whichever way it ends, and another may listen', async () => {
     await start()
-    assert.equal(furtherProcesses().length, 1)
+    const [held] = furtherProcesses()
+    assert.ok(held !== undefined)
+    // One that is held up hears of nothing.
+    process.kill(held, 'SIGSTOP')
     runtime.kill()
     await runtime.ended
     assert.deepEqual(await runtime.lastSurvivors(), [])

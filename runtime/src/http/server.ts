@@ -81,7 +81,7 @@ export function createFedServer(app: HttpApp, options: FedOptions): FedServer {
   server.emit('listening')
   return {
     take(socket) {
-      // As of connections that a server of HTTP accepts itself: who has sent all may still wait for the answer.
+      // As of connections that a server of HTTP accepts itself, which ends them when it has dealt with what came.
       socket.allowHalfOpen = true
       server.emit('connection', socket)
       socket.resume()
