@@ -6,6 +6,7 @@ import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:h
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
@@ -368,8 +369,10 @@ describe('two processes at one port', { skip: process.platform !== 'linux', time
       line.close()
       return outcome === 'ECONNREFUSED'
     })
-    for (const { asked } of halves) asked.end(body.slice(5))
-    for (const { answer } of halves) {
+    for (const { asked, answer } of halves) {
+      // Whoever has nothing to answer any more does not take the other's time.
+      await sleep(500)
+      asked.end(body.slice(5))
       const { status, body: said } = await answer
       assert.equal(status, 200, JSON.stringify(said))
       assert.deepEqual(said.rows, [[50]])
