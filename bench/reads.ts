@@ -21,7 +21,7 @@ const DAYS = 18_000
 const DAY_MS = 86_400_000
 
 /** One side of a comparison: where requests go, and what answers them. */
-interface Side {
+export interface Side {
   readonly url: string
   readonly token: string | null
   /** Of the process that answers. */
@@ -32,7 +32,7 @@ interface Side {
   body?(keys: readonly number[]): unknown
 }
 
-interface Round {
+export interface Round {
   readonly perS: number
   /** Microseconds of processor time for each request. */
   readonly ownUs: number
@@ -61,7 +61,8 @@ function asked(path: string, { body }: Side, rows: number) {
   return { method: 'POST', path, body: JSON.stringify(body(keys)) }
 }
 
-async function load(side: Side, rows: number, requests: number): Promise<Round> {
+/** Of a round: so many requests, by as many connections at once as there are here. */
+export async function load(side: Side, rows: number, requests: number): Promise<Round> {
   const { url, token, pid, databasePid } = side
   const { pathname, search } = new URL(url)
   const path = pathname + decodeURIComponent(search)
@@ -103,7 +104,7 @@ export interface Compared {
 
 const totalUs = ({ ownUs, databaseUs }: Round) => ownUs + databaseUs
 const least = (rounds: readonly Round[]) => rounds.toSorted((a, b) => totalUs(a) - totalUs(b))[0] as Round
-const median = (rounds: readonly Round[]) =>
+export const median = (rounds: readonly Round[]) =>
   rounds.map(({ perS }) => perS).sort((a, b) => a - b)[rounds.length >> 1] as number
 
 function record({ what, aim, ours, limit }: Compared): void {
@@ -156,7 +157,7 @@ async function against(
   }
 }
 
-function ours(bench: Bench, path: string): Side {
+export function ours(bench: Bench, path: string): Side {
   return {
     url: `${bench.url}/api/v1/products/${path}`,
     token: bench.token,

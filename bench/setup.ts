@@ -59,9 +59,16 @@ export async function startBench(
   }
 }
 
-/** The runtime of another checkout, over the same source. To be stopped before the other one. */
-export async function startPeerRuntime(bench: Bench, checkout: string): Promise<Bench> {
-  return { ...bench, ...(await startRuntime(join(bench.folder, 'peer'), checkout)) }
+/**
+ * The runtime of another checkout, or of this one with other settings, over the same source. To be stopped before the other one.
+ * @param settings as variables of its environment
+ */
+export async function startPeerRuntime(
+  bench: Bench,
+  checkout = root,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Bench> {
+  return { ...bench, ...(await startRuntime(join(bench.folder, 'peer'), checkout, [], settings)) }
 }
 
 /** With a tenant, and a token of one of its developers. */
@@ -69,8 +76,9 @@ async function startRuntime(
   dataDirectory: string,
   checkout: string,
   nodeOptions: readonly string[] = [],
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<Pick<Bench, 'url' | 'token' | 'server' | 'call' | 'stop'>> {
-  const server = startServer(dataDirectory, checkout, nodeOptions)
+  const server = startServer(dataDirectory, checkout, nodeOptions, settings)
   const url = await addressOf(dataDirectory, server)
   const admin = await issueToken(dataDirectory, { role: 'admin' }, { ttlS: 36_000 })
   await call(url, admin, 'POST', '/api/v1/tenants', { slug: 'bench', display_name: 'Bench', tier: 'enterprise' })
@@ -102,7 +110,12 @@ export async function createMeasured(client: pg.Client, rows: number): Promise<v
   await client.query('VACUUM ANALYZE measured')
 }
 
-function startServer(dataDirectory: string, checkout: string, nodeOptions: readonly string[]): ChildProcess {
+function startServer(
+  dataDirectory: string,
+  checkout: string,
+  nodeOptions: readonly string[],
+  settings: Readonly<Record<string, string>>,
+): ChildProcess {
   const launcher = join(checkout, 'runtime/bin/sluice.js')
   return spawn(process.execPath, [...nodeOptions, launcher, 'start', '--data-dir', dataDirectory, '--port', '0'], {
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -111,6 +124,7 @@ function startServer(dataDirectory: string, checkout: string, nodeOptions: reado
       SLUICE_LOG__LEVEL: 'warn',
       SLUICE_LIMITS__RATE__ENTERPRISE: '1000000',
       SLUICE_ALLOW_UNPROVED: 'true',
+      ...settings,
     },
   })
 }

@@ -24,6 +24,7 @@ import { jobMetrics } from '../runtime/src/metrics/jobs.ts'
 import { logMetrics } from '../runtime/src/metrics/log.ts'
 import { openLineageMetrics } from '../runtime/src/metrics/openlineage.ts'
 import { platformMetrics } from '../runtime/src/metrics/platform.ts'
+import { processMetrics } from '../runtime/src/metrics/processes.ts'
 import { pushMetrics } from '../runtime/src/metrics/pushes.ts'
 import { serviceMetrics } from '../runtime/src/metrics/services.ts'
 import { wireMetrics } from '../runtime/src/metrics/wire.ts'
@@ -201,6 +202,7 @@ test('rules and dashboards speak of metrics that there are', async () => {
   captureMetrics(registry, pool)
   followMetrics(registry, pool)
   pushMetrics(registry, pool)
+  processMetrics(registry, { serving: 1, restarts: 0 })
   spoolMetrics(registry, { load: () => ({ followers: 0, bytes: 0, computed: 0 }) })
   comparisonMetrics(registry)
   wireMetrics(registry)

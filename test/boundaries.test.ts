@@ -146,7 +146,7 @@ describe('imports', () => {
 
   test('beside the folders of the runtime stands only what starts it, and what every stage may know', () => {
     const beside = sourceFiles([`${RUNTIME}*.ts`]).map(({ path }) => path.slice(RUNTIME.length))
-    const expected = ['container.ts', 'main.ts', ...EVERYWHERE].sort()
+    const expected = ['container.ts', 'further.ts', 'main.ts', ...EVERYWHERE].sort()
     assert.deepEqual(
       beside.filter((name) => !isTest(name)),
       expected,

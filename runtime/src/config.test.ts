@@ -253,3 +253,15 @@ test('what a schema of a service calls secret is shown nowhere, and of services 
   // Each of them has a secret: a schema that forgets to say so would be found by nobody.
   assert.deepEqual([...new Set(seen)].sort(), [...SERVICE_KINDS])
 })
+
+test('whoever looks for the number of processes that serve finds it by the names that other servers give it', () => {
+  assert.equal(load({}).http.processes, 1)
+  assert.equal(load({ SLUICE_HTTP__PROCESSES: '4' }).http.processes, 4)
+  for (const name of ['workers', 'processes', 'http.workers', 'cluster', 'http.instances']) {
+    const said = problemOf({ environment: {}, flags: { [name]: '2' } })
+    assert.match(said, /did you mean http\.processes\?/, name)
+  }
+  for (const wrong of ['0', '33', 'many', '-1']) {
+    assert.match(problemOf({ environment: {}, flags: { 'http.processes': wrong } }), /http\.processes must/, wrong)
+  }
+})

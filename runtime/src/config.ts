@@ -215,10 +215,14 @@ function describeProblems(schema: TSchema, value: unknown): string[] {
   return problems
 }
 
+/** What other servers call the number of processes that serve. */
+const PROCESSES_ELSEWHERE = /^(?:http\.)?(?:workers|processes|cluster|instances|concurrency)$/
+
 function suggestion(schema: TSchema, path: string): string {
   const parts = path.split('.')
   const last = parts.pop() as string
   const siblings = Object.keys((schemaAt(parts, schema) as { properties?: object } | undefined)?.properties ?? {})
+  if (PROCESSES_ELSEWHERE.test(path)) return '; did you mean http.processes?'
   const close =
     nearest(last, siblings) ?? siblings.find((name) => name.startsWith(last.slice(0, 3)) || last.includes(name))
   return close ? `; did you mean ${[...parts, close].join('.')}?` : `; known here: ${siblings.join(', ')}`

@@ -6,7 +6,7 @@ import 'reflect-metadata'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Lake, namingBrokenFiles, type ObjectStore, ReachableFiles } from '@sluice/iceberg'
-import type { ConnectorHost, Logger } from '@sluice/sdk'
+import type { ConnectorHost, Logger, ServingStore } from '@sluice/sdk'
 import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { openLogins } from './assembly/catalog.ts'
@@ -21,6 +21,7 @@ import { MIGRATIONS } from './assembly/migrations.ts'
 import { lentAccessOf, type OpenedDestinations, openDestinations } from './assembly/object-stores.ts'
 import type { Platform } from './assembly/platform.ts'
 import { createConnectorHost, defaultSettings, lakeEngineOver, servicesOf, tellProof } from './assembly/plugin-host.ts'
+import { foldersOf, ONLY_PROCESS, type ProcessPlace } from './assembly/process-shares.ts'
 import { codeFolderOf, cpuLedger, openEngine, openSources, openThreads } from './assembly/processes.ts'
 import { type Databases, openDatabases, openObjectStore, tellSessions } from './assembly/storage.ts'
 import { TOKENS } from './assembly/tokens.ts'
@@ -66,24 +67,39 @@ export interface Assembled {
   warm(): void
 }
 
+/** What a further process of the runtime has of the first one, which has begun: it migrates, recovers and moves nothing. */
+export interface Beside {
+  readonly databases: Databases
+  /** For a store that one process alone can open. */
+  readonly storeOf: (type: string) => ServingStore
+}
+
+/** @param beside null in the first process, which may be the only one */
 export async function assemble(
   config: Config,
   logger: Logger,
   lifecycle: Lifecycle,
   issuers: readonly NamingIssuer[],
   { neededWalls, isConfined }: Confinement,
+  { place, beside }: { readonly place: ProcessPlace; readonly beside: Beside | null } = {
+    place: ONLY_PROCESS,
+    beside: null,
+  },
 ): Promise<Assembled> {
   const container = root.createChildContainer()
   const metrics = new MetricsRegistry()
+  if (place.of > 1) metrics.setDefaultLabels({ http_process: String(place.index) })
   const pluginMetrics = new PluginMetrics(metrics)
   const faultPoint = faultPointsFrom(process.env['SLUICE_FAULT'])
-  const databases = await lifecycle.start(
-    'the databases',
-    () => openDatabases(config, logger),
-    async ({ embedded }) => embedded?.stop(),
-  )
+  const databases =
+    beside?.databases ??
+    (await lifecycle.start(
+      'the databases',
+      () => openDatabases(config, logger),
+      async ({ embedded }) => embedded?.stop(),
+    ))
   // The embedded one is asked itself.
-  if (databases.embedded === null) {
+  if (databases.embedded === null && beside === null) {
     await lifecycle.during('the sessions of the registry', () => tellSessions(databases.registry, logger))
   }
   const pool = await lifecycle.start(
@@ -99,25 +115,19 @@ export async function assemble(
   const masterKeyFile = join(config.secrets_dir, 'master-keys.json')
   // Before anything is written: by the right file the registry can still be opened as it was.
   await lifecycle.during('the master keys', () => checkMasterKeys(pool, masterKeyFile))
-  const migrating = openPool(databases.registry, {
-    applicationName: 'sluice',
-    maxConnections: 1,
-    statementTimeoutMs: 0,
-  })
-  await lifecycle
-    .during('changes of the registry that this release brings', () =>
-      migrate(migrating, MIGRATIONS, { onNewer: (newer) => tellNewer(newer, logger) }),
-    )
-    .finally(() => migrating.end())
-  const scratchDirectory = join(config.data_dir, 'scratch')
+  if (beside === null) {
+    await lifecycle.during('changes of the registry that this release brings', () => migrateRegistry(databases, logger))
+  }
+  const folders = foldersOf(config, place)
+  const scratchDirectory = folders.scratch
   await lifecycle.start(
     'the scratch folder',
     async () => {
       await rm(scratchDirectory, { recursive: true, force: true })
       await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
     },
-    // Empty by now, but for the folders themselves.
-    () => rm(scratchOfTenants(scratchDirectory), { recursive: true, force: true }),
+    // Empty by now, but for the folders themselves. That of a further process is its own, and goes with it.
+    () => rm(beside === null ? scratchOfTenants(scratchDirectory) : scratchDirectory, { recursive: true, force: true }),
   )
   const accounts = new CpuAccounts({ ledger: cpuLedger(pool, config), logger, onUsed: cpuMetrics(metrics) })
   await lifecycle.start(
@@ -127,7 +137,7 @@ export async function assemble(
   )
   const bareEngine = await lifecycle.start(
     'the engine',
-    () => openEngine(config, accounts, neededWalls, scratchDirectory, logger),
+    () => openEngine(config, accounts, neededWalls, folders, logger),
     (opened) => opened.close(),
   )
   const threads = await lifecycle.start(
@@ -135,15 +145,15 @@ export async function assemble(
     () => openThreads(config, logger),
     (opened) => opened.close(),
   )
-  const ofPlugins = { logger, faultPoint, dataDirectory: config.data_dir }
+  const ofPlugins = { logger, faultPoint, dataDirectory: config.data_dir, isBeside: beside !== null }
   const services = servicesOf(config, ofPlugins, pluginMetrics)
   const objects = await lifecycle.start(
     'the object store',
-    async () => openObjectStore(config, await storeAddresses(pool), services),
+    async () => openObjectStore(config, await storeAddresses(pool), services, { folders, isFirst: beside === null }),
     (opened) => opened.close(),
   )
   const { store } = objects
-  if (config.object_store.type === 'folder') await checkLakeIsKnown(pool, store)
+  if (config.object_store.type === 'folder' && beside === null) await checkLakeIsKnown(pool, store)
   const engine = namingBrokenFiles(objects.engineOver(bareEngine), store)
   const lake = new Lake({ store, catalog: registryCatalog(pool), engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
@@ -168,18 +178,22 @@ export async function assemble(
         onLoaded: (loaded) => tellProof(loaded, logger),
         defaultSettings: (plugin) => defaultSettings(plugin, databases),
         hostFor: (plugin) => createHost(`${plugin.type}-${plugin.name}`, ofStores, pluginMetrics),
+        ...(beside === null ? {} : { storeElsewhere: beside.storeOf }),
       }),
     (opened) => opened.close(),
   )
-  if (objects.place === 'moved') await afterMove(pool, plugins, logger)
-  if (objects.place === 'absent') tellAbsent(logger)
-  await objects.keepPlace()
+  if (beside === null) {
+    if (objects.place === 'moved') await afterMove(pool, plugins, logger)
+    if (objects.place === 'absent') tellAbsent(logger)
+    await objects.keepPlace()
+  }
   const events = await lifecycle.start(
     'events',
     () => new EventFeed({ pool, address: databases.registry }),
     (feed) => feed.close(),
   )
-  const bus = await openBus(config, { pool, address: databases.registry, logger }, services, lifecycle)
+  const carries = beside === null
+  const bus = await openBus(config, { pool, address: databases.registry, logger, carries }, services, lifecycle)
   const dashboards = await lifecycle.start(
     'dashboards',
     () => openDashboards(config, { services, databases, logger }),
@@ -193,6 +207,7 @@ export async function assemble(
     logger,
     noteMasks: (productId) => noteMasksOf(formerMasks, productId),
     hearsChanges: () => news.isListening,
+    processes: place.of,
   })
   const news = await lifecycle.start(
     'policy news',
@@ -227,7 +242,7 @@ export async function assemble(
     () => openDestinations(config, services),
     (opened) => opened.close(),
   )
-  await lifecycle.during('masks of before', () => noteFormerMasks(formerMasks))
+  if (beside === null) await lifecycle.during('masks of before', () => noteFormerMasks(formerMasks))
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })
@@ -254,7 +269,9 @@ export async function assemble(
   container.register(TOKENS.materialize, {
     useFactory: (from) => materializeDeps(from.resolve(TOKENS.platform), faultPoint),
   })
-  await openChanges(container.resolve(TOKENS.materialize), bus, config, databases, metrics, lifecycle)
+  if (beside === null) {
+    await openChanges(container.resolve(TOKENS.materialize), bus, config, databases, metrics, lifecycle)
+  }
   const warm = () => {
     threads.warm()
     sources.prepare(codeFolderOf(config)).catch((error: unknown) => {
@@ -263,6 +280,15 @@ export async function assemble(
     })
   }
   return { container, databases, metrics, warm }
+}
+
+async function migrateRegistry({ registry }: Databases, logger: Logger): Promise<void> {
+  const migrating = openPool(registry, { applicationName: 'sluice', maxConnections: 1, statementTimeoutMs: 0 })
+  try {
+    await migrate(migrating, MIGRATIONS, { onNewer: (newer) => tellNewer(newer, logger) })
+  } finally {
+    await migrating.end()
+  }
 }
 
 function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {

@@ -10,13 +10,15 @@ import { createApi } from './assembly/api.ts'
 import { checkConfig } from './assembly/checked-config.ts'
 import { watchedEngines } from './assembly/compute.ts'
 import { checkTenants, confined, confinementOf, confinementText } from './assembly/confinement.ts'
+import { createDoor, tellProcesses } from './assembly/door.ts'
 import { Lifecycle } from './assembly/lifecycle.ts'
-import { createLogger } from './assembly/logger.ts'
+import { createLogger, type RuntimeLogger } from './assembly/logger.ts'
 import { ownLimits } from './assembly/materialization.ts'
 import { MIGRATIONS } from './assembly/migrations.ts'
 import type { Platform } from './assembly/platform.ts'
 import { policyEndpoint } from './assembly/policy-endpoint.ts'
 import { probesOf } from './assembly/probes.ts'
+import { sharedConfig } from './assembly/process-shares.ts'
 import { createWorker, storeComparisons, storeRetries } from './assembly/run-worker.ts'
 import { TOKENS } from './assembly/tokens.ts'
 import { embeddedIssuer, ownUrl, trustedIssuer } from './assembly/trusted-issuers.ts'
@@ -33,7 +35,7 @@ import { lockFolder } from './database/folder-lock.ts'
 import { freePort } from './database/free-port.ts'
 import { personOrNobody, startPolicyListener } from './http/policy-listener.ts'
 import { ReadinessChecks } from './http/readiness.ts'
-import { checkAddress, startServer } from './http/server.ts'
+import { checkAddress } from './http/server.ts'
 import { endJobLeases } from './jobs/claims.ts'
 import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
@@ -62,6 +64,8 @@ import { identityOf } from './policy/identity.ts'
 import { bindGrants } from './registry/grants.ts'
 import { forgetStarted } from './registry/idempotency.ts'
 import { endProvisioningLeases, tenantsBeside } from './registry/provisioning.ts'
+
+export { runFurther } from './further.ts'
 
 /** No tenant is called so. */
 const NO_SLUG = ''
@@ -123,16 +127,19 @@ function welcome(url: string, config: Config): string {
 
 export async function startRuntime(
   configured: Config,
-  logger: Logger & Partial<CountsDropped>,
+  logger: Logger & Partial<CountsDropped> & Partial<Pick<RuntimeLogger, 'relay'>>,
 ): Promise<RunningRuntime> {
   const lifecycle = new Lifecycle(logger)
   const confinement = confinementOf(configured, kernelWalls())
-  const config = confined(configured, confinement)
+  const whole = confined(configured, confinement)
   const lack = confinementText(confinement)
   if (lack !== null) logger.warn(lack)
+  const place = { index: 1, of: whole.http.processes }
+  const config = sharedConfig(whole, place)
   try {
     for (const folder of [config.data_dir, config.secrets_dir]) await makeFolder(folder)
     await checkConfig(config)
+    tellProcesses(whole, logger)
     await lifecycle.start(
       'the lock',
       () => lockFolder(config.data_dir),
@@ -144,7 +151,7 @@ export async function startRuntime(
     const url = ownUrl(config, port)
     const embedded = await embeddedIssuer(config, url)
     const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
-    const assembled = await assemble(config, logger, lifecycle, issuers, confinement)
+    const assembled = await assemble(config, logger, lifecycle, issuers, confinement, { place, beside: null })
     const platform = assembled.container.resolve(TOKENS.platform)
     if (confinement.isConfined) checkTenants(confinement, await tenantsBeside(platform.pool, NO_SLUG))
     await lifecycle.during('what a runtime before has left under way', () => recover(platform, assembled))
@@ -154,15 +161,16 @@ export async function startRuntime(
     const services = assembled.container.resolve(TOKENS.services)
     serviceMetrics(assembled.metrics, services.health)
     const upkeep = housekeeping(platform, ownLimits(config))
-    const readiness = new ReadinessChecks(
-      probesOf(platform, confinement, { upkeep, services: services.health }, MIGRATIONS),
-    )
-    const admission = admissionOf(assembled.databases, platform, issuers)
     const { container, metrics } = assembled
+    const door = createDoor({ whole, platform, port, url, databases: assembled.databases, logger, metrics })
+    const beside = { upkeep, services: services.health }
+    const readiness = new ReadinessChecks([...probesOf(platform, confinement, beside, MIGRATIONS), ...door.probes])
+    const admission = admissionOf(assembled.databases, platform, issuers)
     const app = await createApi({
       ...{ config, url, embedded, issuers, platform, logger, readiness, admission, metrics, release: ownVersion() },
       threads: container.resolve(TOKENS.threads),
       faultPoint: container.resolve(TOKENS.faultPoint),
+      scrape: door.scrape,
       services,
     })
     diskMetrics(assembled.metrics, config.data_dir)
@@ -256,11 +264,7 @@ export async function startRuntime(
       async () => (config.wire.port === undefined ? null : (await import('./assembly/wire.ts')).openWire(wire)),
       (running) => running?.stop(drainMs()),
     )
-    await lifecycle.start(
-      'the server',
-      () => startServer(app, { host: config.host, port, ...connectionLimits(config) }),
-      (server) => server.stop(drainMs()),
-    )
+    await door.open({ app, readiness, lifecycle, drainMs })
     assembled.warm()
     const addressFile = join(config.data_dir, ADDRESS_FILE)
     await lifecycle.start(
@@ -328,10 +332,4 @@ async function recover(platform: Platform, { databases }: Assembled): Promise<vo
   // Not waited for: readiness says which walls are up as soon as it is known.
   // Where it fails, readiness says that no walls are known, and the first query tries again.
   platform.engine.probe(AbortSignal.timeout(30_000)).catch(() => undefined)
-}
-
-/** Behind proxies all connections are theirs, and they count the addresses in front of them. */
-function connectionLimits({ limits, trusted_proxies: proxies }: Config) {
-  const { connections: maxConnections, connections_per_address: maxConnectionsPerAddress } = limits
-  return { maxConnections, ...(proxies === 0 ? { maxConnectionsPerAddress } : {}) }
 }

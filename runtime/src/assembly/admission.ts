@@ -26,7 +26,10 @@ export function admissionOf(databases: Databases, platform: Platform, issuers: r
     standingOf: (tenant) => standings.get(tenant),
     rateLimits: rateLimits(platform.config),
     // Of one process the limits are its own; several that share a registry share the buckets in it.
-    rateLimiter: databases.embedded ? new LocalRateLimiter() : new SharedRateLimiter(new RateBuckets(platform.pool)),
+    rateLimiter:
+      databases.embedded && platform.config.http.processes === 1
+        ? new LocalRateLimiter()
+        : new SharedRateLimiter(new RateBuckets(platform.pool)),
   }
 }
 

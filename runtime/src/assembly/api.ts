@@ -70,7 +70,9 @@ export interface ApiParts {
   /** Those that were loaded until now. */
   readonly services: Pick<Services, 'loaded' | 'health'>
   readonly logger: Logger
-  readonly readiness: ReadinessChecks
+  readonly readiness: Pick<ReadinessChecks, 'check'>
+  /** The metrics of all processes, in Prometheus's format. */
+  readonly scrape: () => Promise<string>
   readonly admission: Admission
 }
 
@@ -106,7 +108,7 @@ export async function createApi({ readiness, admission, ...parts }: ApiParts): P
     ...catalogLoginRoutes(platform),
     ...mcpRoutes(platform, { url, issuers: issuers.map(({ issuer }) => issuer), release: parts.release }),
     ...(embedded ? oidcRoutes(embedded) : []),
-    ...probeRoutes(readiness, metrics),
+    ...probeRoutes(readiness, { contentType: metrics.contentType, metrics: parts.scrape }),
   ]
   const operations = [...own, ...declaredOperationRoutes(platform, reads, own)]
   const api = [...operations, ...productDocumentRoutes(platform, operations, url)]
@@ -131,6 +133,7 @@ export async function createApi({ readiness, admission, ...parts }: ApiParts): P
     },
     threads,
     maxStreamsPerSubject: config.limits.event_streams,
+    processes: config.http.processes,
     faultPoint: parts.faultPoint,
     onFinished: finishedBy(config, httpMetrics(metrics), logger),
     onFault: faultLog(logger),

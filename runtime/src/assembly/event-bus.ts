@@ -36,16 +36,17 @@ export async function chosenBus({ events }: Config, search: ServiceSearch): Prom
   return { name, plugin, settings: completeSettings<Settings>(plugin, settings, `events.${name}`) }
 }
 
-/** The bus, and the relay that carries events to it; null where none is configured. */
+/** The bus, and, in a process that carries events to it, the relay that does; null where none is configured. */
 export async function openBus(
   config: Config,
-  registry: Pick<RelayOptions, 'pool' | 'address' | 'logger'>,
+  { carries = true, ...registry }: Pick<RelayOptions, 'pool' | 'address' | 'logger'> & { readonly carries?: boolean },
   services: ServiceParts,
   lifecycle: Lifecycle,
 ): Promise<EventBus | null> {
   const { pool } = registry
   const chosen = await chosenBus(config, services)
   if (chosen === null) {
+    if (!carries) return null
     await forgetRelays(pool, null)
     await forgetChangeTopics(pool)
     return null
@@ -56,6 +57,7 @@ export async function openBus(
     () => openService(plugin, settings, services),
     (opened) => opened.close(),
   )
+  if (!carries) return bus
   if (bus.changes === undefined) {
     if (asksForChanges(settings)) throw withoutChanges(name)
     await forgetChangeTopics(pool)

@@ -16,29 +16,39 @@ export function hideKeys(line: string): string {
 
 export interface RuntimeLogger extends Logger {
   flush(): void
+  /** Writes a line of another process of this runtime, which writes none by itself: so lines stay whole, and in order. */
+  relay(line: string): void
   /** Lines that nobody took while the pipe was full, since the start. */
   dropped(): number
 }
 
-/** JSON lines on standard error, pretty on a terminal. Whoever reads them slowly, or not at all, is not waited for. */
-export async function createLogger(config: Config['log']): Promise<RuntimeLogger> {
+/**
+ * JSON lines on standard error, pretty on a terminal. Whoever reads them slowly, or not at all, is not waited for.
+ * @param base stands in every line
+ */
+export async function createLogger(
+  config: Config['log'],
+  base: Readonly<Record<string, unknown>> | null = null,
+): Promise<RuntimeLogger> {
   const pretty = (config.pretty ?? process.stderr.isTTY) ? await prettyLines() : null
   const options = {
     level: config.level,
-    base: null,
+    base,
     redact: { paths: REDACTED.flatMap((key) => [key, `*.${key}`]), censor: '********' },
     hooks: { streamWrite: hideKeys },
   }
   const output = new LogOutput(standardError(), (lines) =>
     log.warn({ lines }, 'lines of the log were dropped here: nobody read the pipe that the log is written to'),
   )
-  const log = pino(options, { write: (line) => output.write(pretty === null ? line : pretty(line)) })
+  const write = (line: string) => output.write(pretty === null ? line : pretty(line))
+  const log = pino(options, { write })
   return {
     debug: (message, fields = {}) => log.debug(fields, message),
     info: (message, fields = {}) => log.info(fields, message),
     warn: (message, fields = {}) => log.warn(fields, message),
     error: (message, fields = {}) => log.error(fields, message),
     flush: () => void output.flush(),
+    relay: (line) => write(`${hideKeys(line)}\n`),
     dropped: () => output.dropped,
   }
 }

@@ -11,6 +11,7 @@ import { SourceReaders } from '../ingestion/source-readers.ts'
 import { ParseThreads } from '../parsing/parse-threads.ts'
 import type { CpuAccounts, CpuLedger } from '../registry/cpu-accounts.ts'
 import { chargeCpu, spentBudgets } from '../registry/cpu-budgets.ts'
+import type { ProcessFolders } from './process-shares.ts'
 import { tenantFolders } from './storage.ts'
 
 const MB = 1024 * 1024
@@ -32,7 +33,7 @@ export async function openEngine(
   config: Config,
   accounts: CpuAccounts,
   neededWalls: readonly WallName[],
-  scratchDir: string,
+  folders: ProcessFolders,
   logger: Logger,
 ): Promise<PooledEngine> {
   const { engine_processes: processes, query_cache_mb: cacheMb } = config.limits
@@ -43,8 +44,8 @@ export async function openEngine(
     return undefined
   })
   return createEngine({
-    scratchDir,
-    tenantFolders: tenantFolders(config, scratchDir),
+    scratchDir: folders.scratch,
+    tenantFolders: tenantFolders(config, folders),
     codeCacheDir,
     ...(childBundle === undefined ? {} : { childBundle }),
     maxChildren: processes,
@@ -77,8 +78,9 @@ export function openThreads(config: Config, logger: Logger): ParseThreads {
   })
 }
 
-/** Connectors at work beside those of runs: tests of connections, and lists of their tables. */
+/** Connectors at work beside those of runs: tests of connections, and lists of their tables. A process has two at least. */
 const READERS_BESIDE_RUNS = 4
+const LEAST_READERS = 2
 
 /** Which folders and programs connections may name. Throws CONFIG for what may not be lent to anybody. */
 export function sourceRules({ data_dir, folders, programs, secrets_dir }: Config) {
@@ -90,10 +92,11 @@ export function sourceRules({ data_dir, folders, programs, secrets_dir }: Config
 }
 
 export function openSources(config: Config, accounts: CpuAccounts, neededWalls: readonly WallName[]): SourceReaders {
-  const { data_dir, limits, secrets_dir } = config
+  const { data_dir, limits, secrets_dir, http } = config
+  const besideRuns = Math.max(LEAST_READERS, Math.floor(READERS_BESIDE_RUNS / http.processes))
   const privateFolders = [data_dir, secrets_dir, process.cwd()]
   return new SourceReaders({
-    maxReaders: limits.workers + limits.followed_connections + READERS_BESIDE_RUNS,
+    maxReaders: limits.workers + limits.followed_connections + besideRuns,
     memoryBytes: limits.source_memory_mb * MB,
     silenceMs: limits.source_silence_ms,
     callMs: limits.source_call_timeout_ms,

@@ -14,6 +14,7 @@ import { closeServersDatabases, preparePlatformDatabases } from '../database/rol
 import { scratchOfTenants } from '../lake/tenant-layout.ts'
 import type { ServiceParts } from '../plugins/services.ts'
 import { openBuckets } from './object-stores.ts'
+import { foldersOf, ONLY_PROCESS, type ProcessFolders } from './process-shares.ts'
 
 export interface Databases {
   readonly registry: DatabaseAddress
@@ -22,12 +23,17 @@ export interface Databases {
   readonly embedded: KeptServer | null
 }
 
+/** Of the embedded server: for the pools of one process, and of each more that serves. */
+const SESSIONS = 200
+const SESSIONS_OF_FURTHER = 80
+
 export async function openDatabases(config: Config, logger: Logger): Promise<Databases> {
   const { registry_url: registryUrl, ...urls } = config.database
   if (registryUrl !== undefined) {
     return { registry: parseAddress(registryUrl), serving: configuredLogins(urls), embedded: null }
   }
-  const embedded = await startKeptServer({ dataFolder: config.data_dir }, logger)
+  const settings = { max_connections: String(SESSIONS + SESSIONS_OF_FURTHER * (config.http.processes - 1)) }
+  const embedded = await startKeptServer({ dataFolder: config.data_dir, settings }, logger)
   try {
     await closeServersDatabases(embedded.address)
     const { registry, serving } = await preparePlatformDatabases(embedded.address)
@@ -84,15 +90,12 @@ export async function tellSessions(address: DatabaseAddress, logger: Logger): Pr
 }
 
 const lakeFolder = ({ data_dir: dataDirectory }: Config) => join(dataDirectory, 'lake')
-const lakeCacheFolder = ({ data_dir: dataDirectory }: Config) => join(dataDirectory, 'lake-cache')
 
 /** What of this machine's disk each tenant has for itself. */
-export function tenantFolders(config: Config, scratchDirectory: string): TenantFolders {
+export function tenantFolders(config: Config, { scratch, lakeCache }: ProcessFolders): TenantFolders {
   const { files, workspaces } =
-    config.object_store.type === 'folder'
-      ? FolderStore.foldersOf(lakeFolder(config))
-      : BucketStore.foldersOf(lakeCacheFolder(config))
-  return { read: [files], written: [workspaces, scratchOfTenants(scratchDirectory)] }
+    config.object_store.type === 'folder' ? FolderStore.foldersOf(lakeFolder(config)) : BucketStore.foldersOf(lakeCache)
+  return { read: [files], written: [workspaces, scratchOfTenants(scratch)] }
 }
 
 export interface OpenedObjectStore {
@@ -113,17 +116,19 @@ export interface OpenedObjectStore {
 const MB = 1024 * 1024
 
 /**
- * The lake's object store. What a crash left half-written in this process's folders is removed.
+ * The lake's object store. What a crash left half-written in this process's folders is removed; of a folder the first process
+ * does that, before the others begin.
  * @param addresses of the store, as the catalog has them
  */
 export async function openObjectStore(
   config: Config,
   addresses: readonly string[],
   services: ServiceParts,
+  { folders, isFirst } = { folders: foldersOf(config, ONLY_PROCESS), isFirst: true },
 ): Promise<OpenedObjectStore> {
   if (config.object_store.type === 'folder') {
     const store = new FolderStore(lakeFolder(config))
-    await store.recover()
+    if (isFirst) await store.recover()
     const isElsewhere = await store.findPlaces(addresses)
     const place = !isElsewhere ? 'known' : (await isEmpty(store)) ? 'absent' : 'moved'
     // Whatever comes into an empty one has been moved there.
@@ -133,7 +138,7 @@ export async function openObjectStore(
   }
   const { service: buckets, close } = await openBuckets(config, services)
   const maxCacheBytes = (config.object_store.cache_mb ?? 0) * MB
-  const store = new BucketStore({ buckets, cacheDir: lakeCacheFolder(config), maxCacheBytes })
+  const store = new BucketStore({ buckets, cacheDir: folders.lakeCache, maxCacheBytes })
   await store.recover()
   return {
     ...({ store, buckets, place: 'known', close } as const),

@@ -1,5 +1,6 @@
 /** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use; of some commands 2 says something else. */
 import { existsSync } from 'node:fs'
+import { FURTHER_PROCESS } from '../assembly/process-channel.ts'
 import type { ConfigSources } from '../config.ts'
 import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
 import { APPLY_COMMANDS } from './apply-command.ts'
@@ -95,6 +96,7 @@ export async function main(argv: readonly string[]): Promise<number> {
   let help = 'sluice help lists the commands.'
   let wrongUse = WRONG_USE
   try {
+    if (argv[0] === FURTHER_PROCESS && process.connected) return await (await import('../main.ts')).runFurther()
     if (argv[0] === '--version' || argv[0] === 'version') return await print(ownVersion())
     const args = parseArguments(argv)
     const [first, ...others] = args.words

@@ -19,7 +19,7 @@ export const Limits = Type.Object(
       minimum: 1,
       maximum: 32,
       description:
-        'Runs at once in this process, of ingestions and of materializations each; of two or more places a tenant has one less at most.',
+        'Runs at once in this process, of ingestions and of materializations each; of two or more places a tenant has one less at most. Processes that serve HTTP are http.processes.',
     }),
     preview_days: Type.Integer({
       default: 7,

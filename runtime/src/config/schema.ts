@@ -3,6 +3,7 @@ import { Type } from 'typebox'
 import { Auth, Cors, Masking } from './access.ts'
 import { closed } from './closed.ts'
 import { eventsOf, OpenLineage, Webhooks } from './events.ts'
+import { Http } from './http.ts'
 import { Limits, Mcp, Push } from './limits.ts'
 import { exportsOf, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
@@ -28,6 +29,7 @@ const schemaOf = (takesOthers: boolean) =>
         maximum: 65_535,
         description: 'To listen on; 0 picks a free one.',
       }),
+      http: Http,
       public_url: Type.Optional(Type.String({ description: 'The address that clients use, where it is another.' })),
       trusted_proxies: Type.Integer({
         default: 0,

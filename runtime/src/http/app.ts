@@ -54,6 +54,8 @@ export interface HttpDeps extends GuardDeps {
   readonly maxInFlightPerTenant?: number
   /** Reads that are worked on at once, in units of their cost; one tenant has three quarters at most. Default 64. */
   readonly workAtOnce?: number
+  /** How many processes serve alike: the limits above are of all of them, and each has its share. Default 1. */
+  readonly processes?: number
   /** Streams of events of one subject at once; more are answered 429. */
   readonly maxStreamsPerSubject?: number
   /**
@@ -139,10 +141,13 @@ class Edge {
     this.#cors = deps.cors === undefined ? null : new Cors(deps.cors)
     this.#table = new RouteTable(deps.routes, deps.maxBodyBytes)
     this.#guard = new Guard(deps)
-    this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
-    const most = deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT
+    const { processes = 1 } = deps
+    const share = (whole: number) => (processes === 1 ? whole : Math.max(1, Math.floor(whole / processes)))
+    this.#maxInFlight = share(deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT)
+    const most = share(deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT)
     this.#places = new InFlight(most)
-    this.#gate = new FairGate(deps.workAtOnce ?? DEFAULT_WORK_AT_ONCE, deps.maxUnreadBytes ?? DEFAULT_MAX_UNREAD_BYTES)
+    const unread = share(deps.maxUnreadBytes ?? DEFAULT_MAX_UNREAD_BYTES)
+    this.#gate = new FairGate(share(deps.workAtOnce ?? DEFAULT_WORK_AT_ONCE), unread)
     this.#streamsOfTenants = new InFlight(Math.ceil(most / 2))
     this.#streamsOfSubjects = new InFlight(deps.maxStreamsPerSubject ?? DEFAULT_MAX_STREAMS_PER_SUBJECT)
   }

@@ -7,6 +7,18 @@ export const PLATFORM_CODES = {
     remedy: 'Use a kernel with Landlock and seccomp, or set walls: not_required where all tenants trust each other.',
   },
 
+  process_gone: {
+    status: 503,
+    title: 'Process ended',
+    remedy: 'Ask again: another has taken its place, or does so in a moment. The log says how it ended.',
+  },
+
+  process_held_up: {
+    status: 503,
+    title: 'Process held up',
+    remedy: 'End it, by its number in a list of processes: another takes its place.',
+  },
+
   // In the detail of a product
   dashboards_unavailable: {
     status: 503,

@@ -7,6 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { type AddressInfo, connect, Server as Listener, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
 import type { HttpApp } from './app.ts'
 import { markAwaitingContinue } from './body.ts'
@@ -56,6 +57,52 @@ const TAKEN_MS = 1_000
 
 /** Listens; rejects where the address cannot be had. */
 export async function startServer(app: HttpApp, options: ServerOptions): Promise<RunningServer> {
+  const { server, sockets } = createHttpServer(app, options)
+  await listen(server, options)
+  const { address, port } = server.address() as AddressInfo
+  return { host: address, port, stop: (graceMs) => stop(server, sockets, app, graceMs) }
+}
+
+/** A server whose connections another listener accepts, as where several processes serve one port. */
+export interface FedServer {
+  /** A connection of which nothing has been read. */
+  take(socket: Socket): void
+  /** From now on whoever asks is told `503 shutting_down`, or answered where the request may not be sent to another. */
+  drain(): void
+  /** Lets requests under way end for up to that long, then cuts what is left. To be called when no connection comes any more. */
+  end(graceMs: number): Promise<void>
+}
+
+export type FedOptions = Omit<ServerOptions, 'host' | 'port'>
+
+export function createFedServer(app: HttpApp, options: FedOptions): FedServer {
+  const { server, sockets } = createHttpServer(app, options)
+  // Node begins to look for requests that are late when a server listens, which this one never does.
+  server.emit('listening')
+  return {
+    take(socket) {
+      // As of connections that a server of HTTP accepts itself, which ends them when it has dealt with what came.
+      socket.allowHalfOpen = true
+      server.emit('connection', socket)
+      socket.resume()
+    },
+    drain: () => app.drain(),
+    async end(graceMs) {
+      const untilMs = performance.now() + graceMs
+      await answered(server, sockets, app, untilMs)
+      while (sockets.size > 0 && performance.now() < untilMs) await sleep(DRAIN_CHECK_MS)
+      server.closeAllConnections()
+    },
+  }
+}
+
+interface HttpServer {
+  readonly server: Server
+  /** Those that are open. */
+  readonly sockets: ReadonlySet<Socket>
+}
+
+function createHttpServer(app: HttpApp, options: FedOptions): HttpServer {
   const server = createServer(nodeOptions(options), app.handle)
   server.maxHeadersCount = MAX_HEADERS
   server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS
@@ -78,9 +125,7 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  await listen(server, options)
-  const { address, port } = server.address() as AddressInfo
-  return { host: address, port, stop: (graceMs) => stop(server, sockets, app, graceMs) }
+  return { server, sockets }
 }
 
 interface NodeOptions extends HttpOptions {
@@ -88,7 +133,7 @@ interface NodeOptions extends HttpOptions {
   readonly optimizeEmptyRequests: boolean
 }
 
-function nodeOptions(options: ServerOptions): NodeOptions {
+function nodeOptions(options: FedOptions): NodeOptions {
   return {
     headersTimeout: options.headersTimeoutMs ?? 10_000,
     requestTimeout: options.requestTimeoutMs ?? 60_000,
@@ -103,7 +148,8 @@ function nodeOptions(options: ServerOptions): NodeOptions {
   }
 }
 
-function listen(server: Server, options: ServerOptions): Promise<void> {
+/** Rejects where the address cannot be had, in words for whoever started it. */
+export function listen(server: Listener, options: Pick<ServerOptions, 'host' | 'port'>): Promise<void> {
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException): void => reject(inWords(error, options))
     server.once('error', refused)
@@ -151,7 +197,7 @@ const WHY_NOT: Readonly<Record<string, string>> = {
 }
 
 /** Why an address cannot be had, as whoever started the server would say it. */
-function inWords(cause: NodeJS.ErrnoException, { host, port }: ServerOptions): unknown {
+function inWords(cause: NodeJS.ErrnoException, { host, port }: Pick<ServerOptions, 'host' | 'port'>): unknown {
   const reason = WHY_NOT[cause.code ?? '']
   if (reason === undefined) return cause
   return new SluiceError('CONFIG', `the server cannot listen on ${host}, port ${port}: ${reason}`, {
@@ -168,27 +214,31 @@ async function stop(server: Server, sockets: ReadonlySet<Socket>, app: HttpApp, 
   await acceptWaiting(server)
   // Not as a server of HTTP closes: that takes for idle what has been answered and not yet sent.
   const closed = new Promise<void>((resolve) => Listener.prototype.close.call(server, () => resolve()))
+  await answered(server, sockets, app, untilMs)
+  setTimeout(() => server.closeAllConnections(), Math.max(0, untilMs - performance.now())).unref()
+  await closed
+}
+
+/** Waits for answers under way; what is idle then is closed, and where it is too late everything. */
+async function answered(server: Server, sockets: ReadonlySet<Socket>, app: HttpApp, untilMs: number): Promise<void> {
   const isAnswering = () => app.inFlight > 0 || [...sockets].some((socket) => socket.writableLength > 0)
-  while (isAnswering() && performance.now() < untilMs)
-    await new Promise((resolve) => setTimeout(resolve, DRAIN_CHECK_MS))
+  while (isAnswering() && performance.now() < untilMs) await sleep(DRAIN_CHECK_MS)
   server.close()
   if (isAnswering()) server.closeAllConnections()
-  else setTimeout(() => server.closeAllConnections(), Math.max(0, untilMs - performance.now())).unref()
-  await closed
 }
 
 /**
  * Closing at once would reset the connections that the kernel has taken and this process has not yet seen. Of those one
  * comes with each turn of the event loop, and its request with the next.
  */
-async function acceptWaiting(server: Server): Promise<void> {
+export async function acceptWaiting(server: Listener): Promise<void> {
   let quietTurns = 0
   const hear = (): void => {
     quietTurns = 0
   }
   server.on('connection', hear)
   const untilMs = performance.now() + LISTEN_ON_MS.most
-  await new Promise((resolve) => setTimeout(resolve, LISTEN_ON_MS.least))
+  await sleep(LISTEN_ON_MS.least)
   for (quietTurns = 0; quietTurns < QUIET_TURNS && performance.now() < untilMs; quietTurns += 1) {
     await new Promise((resolve) => setImmediate(resolve))
   }

@@ -73,6 +73,9 @@ export class ChangeSpools {
 
   readonly #sweep = setInterval(() => this.#forgetUnread(), SWEEP_MS).unref()
 
+  /** Where other processes of this runtime have spools of their own: has them forget those of the tenant. */
+  forgetElsewhere: (tenant: string) => Promise<void> = async () => undefined
+
   constructor(options: ChangeSpoolsOptions) {
     this.#options = options
   }
@@ -108,9 +111,10 @@ export class ChangeSpools {
     }
   }
 
-  /** Of one tenant none is kept: whoever follows has them computed again. */
-  forgetOf(tenant: string): void {
+  /** Of one tenant none is kept, here and in other processes: whoever follows has them computed again. */
+  async forgetOf(tenant: string): Promise<void> {
     for (const spool of this.#spools.values()) if (spool.isWritten && spool.tenant === tenant) this.#forget(spool)
+    await this.forgetElsewhere(tenant)
   }
 
   async close(): Promise<void> {

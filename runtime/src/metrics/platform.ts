@@ -16,10 +16,15 @@ const SCHEDULED = ['connection', 'product'] as const
 
 type Labels = Readonly<Record<string, string>>
 
-/** Returns what counts the runs that have ended in this process. */
-export function platformMetrics(registry: Registry, pool: pg.Pool): (kind: RunKind, state: string) => void {
+/** Of this process alone: its processor time, memory and event loop, and its connections to the registry. */
+export function measureOwnProcess(registry: Registry, pool: pg.Pool): void {
   collectDefaultMetrics({ register: registry })
   connectionMetrics(registry, pool)
+}
+
+/** Returns what counts the runs that have ended in this process. */
+export function platformMetrics(registry: Registry, pool: pg.Pool): (kind: RunKind, state: string) => void {
+  measureOwnProcess(registry, pool)
   loadMetrics(registry, pool)
   const ended = new Counter({
     name: 'sluice_runs_ended_total',

@@ -8,6 +8,8 @@ export interface HostServices {
   readonly logger: Logger
   readonly faultPoint: (name: string) => Promise<void>
   readonly dataDirectory: string
+  /** In a further process of a runtime: the folder's locks are the first one's, which lives. */
+  readonly isBeside?: boolean
   /** Not there for what is opened before the lake. */
   readonly lakeEngine?: LakeEngine
 }
@@ -22,7 +24,7 @@ export async function createHost(
 ): Promise<Host & AsyncDisposable> {
   const stateDirectory = join(services.dataDirectory, 'stores', pluginName.replaceAll(/[^a-z0-9_-]/gi, '_'))
   await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
-  await removeLocks(stateDirectory)
+  if (services.isBeside !== true) await removeLocks(stateDirectory)
   const clock = createClock(services.logger)
   return {
     clock,

@@ -1,5 +1,12 @@
 /** The plugins of this runtime: loaded in the order of the configuration, opened where a driver is chosen. */
-import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
+import {
+  type ConnectorPlugin,
+  type Host,
+  isSluiceError,
+  type ServingPlugin,
+  type ServingStore,
+  SluiceError,
+} from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { faultWords } from '../parsing/schema-words.ts'
 import { findPlugin, type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
@@ -41,6 +48,8 @@ export interface PluginSetOptions {
   /** Settings that the runtime supplies where the configuration gives none (embedded mode). */
   defaultSettings(plugin: ServingPlugin): Readonly<Record<string, unknown>> | undefined
   hostFor(plugin: ServingPlugin): Promise<Host & AsyncDisposable>
+  /** The store as another process of this runtime has it open, where one alone can. Absent in the process that is to have it. */
+  storeElsewhere?(type: string): ServingStore
 }
 
 /** Loads every plugin, then opens the chosen stores; whatever fails names the plugin, and what was opened is closed. */
@@ -147,6 +156,9 @@ async function openServing(
   try {
     return { type, plugin, store: await plugin.open(settings, host), host }
   } catch (error) {
+    if (isSluiceError(error) && error.code === 'store_in_use' && options.storeElsewhere !== undefined) {
+      return { type, plugin, store: options.storeElsewhere(type), host }
+    }
     await host[Symbol.asyncDispose]()
     throw error
   }

@@ -26,7 +26,10 @@ const Readiness = Type.Object(
 )
 
 /** Probes for whatever runs the process, and its metrics. */
-export function probeRoutes(readiness: ReadinessChecks, registry: Registry): readonly Route[] {
+export function probeRoutes(
+  readiness: Pick<ReadinessChecks, 'check'>,
+  registry: Pick<Registry, 'metrics' | 'contentType'>,
+): readonly Route[] {
   return [
     defineRoute({
       method: 'GET',

@@ -50,7 +50,7 @@ export interface ErasureDeps extends IngestionDeps {
   readonly materializer: MaterializeDeps
   readonly exportFiles: ExportFiles
   /** Changed rows that wait on disk for those who follow products of the tenant. */
-  forgetSpools(tenant: string): void
+  forgetSpools(tenant: string): Promise<void>
   /** As discarding it does, and until nothing is left of it. `note`: in the transaction that ends it, where it was not over. */
   endPreview(preview: Product, note: (tx: Transaction) => Promise<unknown>): Promise<void>
 }
@@ -93,7 +93,7 @@ export async function runErasure(run: IngestionRun, id: string, deps: ErasureDep
   await endPreviews(erasing)
   await deps.faultPoint('erasure.previews-ended')
   const exports = await removeExports(erasing)
-  deps.forgetSpools(connection.tenant)
+  await deps.forgetSpools(connection.tenant)
   signal.throwIfAborted()
   const proof = { ...(await prove(erasing, outcomes)), quarantined, exports }
   await deps.faultPoint('erasure.proved')

@@ -13,7 +13,7 @@ export interface WatchedProducts {
   changes(tenant: string): Bell & Disposable
 }
 
-/** Of a tenant in this runtime: fewer than the requests that it may have under way. */
+/** Of a tenant in this runtime, divided among the processes that answer: fewer than the requests that it may have under way. */
 export const MOST_WAITING = 50
 /** Of these of one subject, so that nobody takes all the places of the others. */
 export const MOST_WAITING_OF_ONE = MOST_WAITING / 2
@@ -43,8 +43,12 @@ export class ProductWatches {
   /** By tenant, and by tenant and subject. */
   readonly #waiting = new Map<string, number>()
 
-  constructor(products: WatchedProducts) {
+  readonly #most: number
+
+  /** @param processes of this runtime that answer, which have the places for those who wait together */
+  constructor(products: WatchedProducts, processes = 1) {
     this.#products = products
+    this.#most = Math.max(2, Math.floor(MOST_WAITING / processes))
   }
 
   /** How many watch now. */
@@ -116,8 +120,8 @@ export class ProductWatches {
   /** Gives what leaves. */
   #enter(tenant: string, { issuer, subject }: Awaited['reader']): () => void {
     const places = [
-      { key: JSON.stringify([tenant]), most: MOST_WAITING, whose: 'of this tenant' },
-      { key: JSON.stringify([tenant, issuer, subject]), most: MOST_WAITING_OF_ONE, whose: 'of yours' },
+      { key: JSON.stringify([tenant]), most: this.#most, whose: 'of this tenant' },
+      { key: JSON.stringify([tenant, issuer, subject]), most: this.#most / 2, whose: 'of yours' },
     ]
     for (const { key, most, whose } of places) {
       const waiting = this.#waiting.get(key) ?? 0

@@ -17,6 +17,8 @@ const REFRESH_AFTER_MS = 2_500
 export interface ServedProductsDeps extends Omit<ProductLoaderDeps, 'onLateLoss'> {
   /** Whether changes are told (`drop`) now; what is loaded while they are not is not kept. */
   hearsChanges(): boolean
+  /** Of this runtime that answer. Default 1. */
+  readonly processes?: number
 }
 
 interface Loading {
@@ -47,7 +49,7 @@ export class ServedProducts {
   constructor(deps: ServedProductsDeps) {
     this.#deps = deps
     this.#loader = new ProductLoader({ ...deps, onLateLoss: () => this.dropAll() })
-    this.watches = new ProductWatches(this)
+    this.watches = new ProductWatches(this, deps.processes)
   }
 
   /** By id, name or `namespace.name`. Throws `product_not_found`, or CONFLICT `ambiguous_product`. */
