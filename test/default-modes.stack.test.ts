@@ -116,22 +116,26 @@ async function putInService({ id }: Product, normalised: ManifestSet): Promise<v
   ])
 }
 
-const NOBODY = { id: 'prd_of_nobody' }
+interface Asking {
+  readonly product?: Pick<Product, 'id'>
+  /** Its version in service. */
+  readonly live?: ManifestSet
+  readonly lookMs?: number
+  /** Its tables are not known, since it did not answer. */
+  readonly isAway?: boolean
+}
 
-async function taken(
-  connection: Connection,
-  manifests: ManifestSet,
-  product: Pick<Product, 'id'> = NOBODY,
-  lookMs?: number,
-) {
+async function taken(connection: Connection, manifests: ManifestSet, asking: Asking = {}) {
+  const { product = products.own, live = null, lookMs, isAway = false } = asking
   const connections = new Map([[connection.name, connection]])
   const connector = await postgresql.open(source.settings, sourceHost())
   const { tables } = await connector.discover({ after: null, limit: 100 }, never)
   await connector.close()
-  const sources = new Map([[connection.name, tables]]) as never
+  const sources = new Map([[connection.name, isAway ? null : tables]]) as never
+  const deploying = { product, live }
   const { manifests: meant, notByLog } = await withDefaultModes(
     platform,
-    product,
+    deploying,
     manifests,
     connections,
     sources,
@@ -235,7 +239,7 @@ async function situation(facts: readonly Fact[], wal: RegExp | null): Promise<vo
     await one.source?.()
   }
   try {
-    const { modes, why } = await taken(connection, manifestsOf(connection, [input]), products.own)
+    const { modes, why } = await taken(connection, manifestsOf(connection, [input]))
     const isOfTable = (mode: string) => facts.some(({ other }) => other?.mode === mode && other.table === undefined)
     // What one of its readers takes from its log all others get from there, but for one who wants it whole.
     const isToldAlready = isOfTable('cdc') && !isOfTable('full')
@@ -314,21 +318,35 @@ describe('a source that has all that its log needs', () => {
     assert.match(reason, /^no mode is written/)
   })
 
-  it('is waited for until the deadline, and read as before where it does not answer', {
+  it('is waited for until the deadline, and read as in service where it does not answer', {
     timeout: 600_000,
   }, async () => {
     const connection = await connect()
     const manifests = manifestsOf(connection, [{ table: 'public.split' }])
-    assert.deepEqual((await taken(connection, manifests)).modes, ['cdc'])
+    const { modes, meant } = await taken(connection, manifests)
+    assert.deepEqual(modes, ['cdc'])
+    const elsewhere = manifestsOf(connection, [{ table: 'public.good', mode: 'cdc', isChosen: true }])
     const holder = await source.session()
     await holder.query('BEGIN; LOCK TABLE split_all IN ACCESS EXCLUSIVE MODE')
     try {
-      const { modes, why } = await taken(connection, manifests, NOBODY, 1_000)
-      assert.deepEqual(modes, ['auto'])
-      assert.match(why ?? '', /did not say within 1000 ms/)
+      for (const [silence, why] of [
+        [{ lookMs: 1_000 }, /did not say within 1000 ms/],
+        [{ isAway: true }, /could not be asked/],
+      ] as const) {
+        for (const live of [undefined, manifests, elsewhere]) {
+          const without = await taken(connection, manifests, { ...silence, ...(live && { live }) })
+          assert.deepEqual(without.modes, ['auto'])
+          assert.match(without.why ?? '', why)
+        }
+        const on = await taken(connection, manifests, { ...silence, live: meant })
+        assert.deepEqual([on.modes, on.why], [['cdc'], null])
+      }
     } finally {
       await holder.query('ROLLBACK')
     }
+    await role('NOREPLICATION')()
+    assert.deepEqual((await taken(connection, manifests, { live: meant })).modes, ['auto'], 'it has said no')
+    await role('REPLICATION')()
   })
 
   it('lets go of its log when the last version that took it is out of service, and not before', async () => {

@@ -22,15 +22,16 @@ export function asWritten({ isChosen, saysDeletes: _, ...input }: Input): Input 
   return isChosen === true ? { ...input, mode: 'auto', deletes: 'key_sweep' } : input
 }
 
+/** Whether manifests that were deployed have the same input, by the log that was taken for it. */
+export function hasTakenLog(deployed: ManifestSet | null, { name, connection, table }: Input): boolean {
+  const inputs = deployed?.inputs ?? []
+  return inputs.some((one) => {
+    return one.isChosen === true && one.name === name && one.connection === connection && one.table === table
+  })
+}
+
 /** Manifests that were read anew, with the modes that were taken for them before. */
 export function withModesOf(former: ManifestSet, manifests: ManifestSet): ManifestSet {
-  const chosen = former.inputs.filter(({ isChosen }) => isChosen === true)
-  const isSame = (one: Input) => (other: Input) =>
-    one.name === other.name && one.connection === other.connection && one.table === other.table
-  return {
-    ...manifests,
-    inputs: manifests.inputs.map((input) =>
-      leavesModeOpen(input) && chosen.some(isSame(input)) ? byLog(input) : input,
-    ),
-  }
+  const isTaken = (input: Input) => leavesModeOpen(input) && hasTakenLog(former, input)
+  return { ...manifests, inputs: manifests.inputs.map((input) => (isTaken(input) ? byLog(input) : input)) }
 }

@@ -121,7 +121,7 @@ export async function checkManifests(
     (await deployedAs(platform, product, version, manifests)) ?? (formerly && withModesOf(formerly, manifests))
   const { manifests: meant, notByLog } =
     kin === null
-      ? await withDefaultModes(platform, product, manifests, connections, sources.tables, call.signal)
+      ? await withDefaultModes(platform, { product, live }, manifests, connections, sources.tables, call.signal)
       : { manifests: kin, notByLog: NOT_ASKED }
   const reads = (await plannedReads(platform.pool, product, meant, connections, sources.tables)).map((read) =>
     read.mode === 'cdc' ? read : { ...read, notByLog: notByLog.get(read.input) ?? null },

@@ -8,7 +8,7 @@ import { isReadByLog, tablesOf } from '../../ingestion/source-tables.ts'
 import type { WalledChanges } from '../../ingestion/walled-changes.ts'
 import { isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
-import { byLog, leavesModeOpen } from '../../manifest/open-modes.ts'
+import { byLog, hasTakenLog, leavesModeOpen } from '../../manifest/open-modes.ts'
 import { capture, captureName } from '../../registry/captures.ts'
 import type { Connection } from '../../registry/connections.ts'
 import type { Product } from '../../registry/products.ts'
@@ -25,20 +25,34 @@ export interface MeantModes {
 /** Of all sources of a version together. */
 const LOOK_MS = 10_000
 
+/** Why the log of a source is not read; null: it can be. */
+interface Verdict {
+  readonly why: string | null
+  /** Whether the source has said so, and not its silence. */
+  readonly isSaid: boolean
+}
+
+/** The product that gets a version. */
+export interface Deploying {
+  readonly product: Pick<Product, 'id'>
+  /** As its version in service has them; null: none is. */
+  readonly live: ManifestSet | null
+}
+
 /**
- * Writes nothing at any source, and waits for them no longer than `lookMs`: one that does not answer is read as one without a log.
- * @param product whose versions in service count for nothing: this one takes their place
+ * Writes nothing at any source, and waits for them no longer than `lookMs`: one that does not answer is read as by the version in
+ * service where that took its log, and else as one without a log.
  */
 export async function withDefaultModes(
   platform: DeployDeps,
-  product: Pick<Product, 'id'>,
+  deploying: Deploying,
   manifests: ManifestSet,
   connections: ReadonlyMap<string, Connection>,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
   signal: AbortSignal,
   lookMs = LOOK_MS,
 ): Promise<MeantModes> {
-  const deadline = AbortSignal.timeout(lookMs)
+  const look = { signal, deadline: AbortSignal.timeout(lookMs), lookMs }
   const notByLog = new Map<string, string>()
   const chosen = new Set<Input>()
   for (const [name, connection] of connections) {
@@ -46,19 +60,20 @@ export async function withDefaultModes(
     const open = inputs.filter(leavesModeOpen)
     const found = sources.get(name)
     if (open.length === 0 || !hasLog(platform, connection) || !couldBeTold(inputs) || found === undefined) continue
-    const why =
-      found === null
-        ? 'the source could not be asked whether its log can tell the table'
-        : ((await othersReason(platform, product, connection, inputs)) ??
-          (await sourceReason(platform, connection, streamsOf(inputs, found), { signal, deadline, lookMs })))
+    const { why, isSaid } =
+      (await othersVerdict(platform, deploying, connection, inputs)) ??
+      (found === null ? UNREACHED : await sourceVerdict(platform, connection, streamsOf(inputs, found), look))
+    const goesOn = !isSaid && open.every((input) => hasTakenLog(deploying.live, input))
     for (const input of open) {
-      if (why === null) chosen.add(input)
-      else if (why !== UNASKED) notByLog.set(input.name, why)
+      if (why === null || goesOn) chosen.add(input)
+      else if (why !== UNSAYABLE) notByLog.set(input.name, why)
     }
   }
   const inputs = manifests.inputs.map((input) => (chosen.has(input) ? byLog(input) : input))
   return { manifests: { ...manifests, inputs }, notByLog }
 }
+
+const UNREACHED: Verdict = { why: 'the source could not be asked whether its log can tell the table', isSaid: false }
 
 function hasLog({ plugins }: DeployDeps, { connectorType }: Connection): boolean {
   if (connectorType === PUSH_TYPE) return false
@@ -71,12 +86,12 @@ function couldBeTold(inputs: readonly Input[]): boolean {
 }
 
 /** What reads a table stays as it is deployed: a table is read in one way for all. */
-async function othersReason(
+async function othersVerdict(
   { pool }: Pick<DeployDeps, 'pool'>,
-  product: Pick<Product, 'id'>,
+  { product }: Deploying,
   connection: Connection,
   inputs: readonly Input[],
-): Promise<string | null> {
+): Promise<Verdict | null> {
   const own = new Set(inputs.map(({ table }) => qualified(table)))
   const others = (await readersOf(pool, connection))
     .filter((reader) => reader.product.id !== product.id)
@@ -84,7 +99,8 @@ async function othersReason(
     .filter((input) => input.connection === connection.name && own.has(qualified(input.table)))
   const other = tablesOf(others).find((table) => !isReadByLog(table))
   if (other === undefined) return null
-  return `another product in service reads ${other.name} in another mode, which it keeps; mode: cdc here takes the table to its log for both, unless that one asks for mode full`
+  const why = `another product in service reads ${other.name} in another mode, which it keeps; mode: cdc here takes the table to its log for both, unless that one asks for mode full`
+  return { why, isSaid: true }
 }
 
 function streamsOf(inputs: readonly Input[], found: readonly SourceTable[]): readonly ChangeStream[] {
@@ -95,7 +111,7 @@ function streamsOf(inputs: readonly Input[], found: readonly SourceTable[]): rea
 }
 
 /** Of a connector that cannot say beforehand what its log would tell: nobody can do anything about that. */
-const UNASKED = ''
+const UNSAYABLE = ''
 
 interface Look {
   readonly signal: AbortSignal
@@ -103,19 +119,19 @@ interface Look {
   readonly lookMs: number
 }
 
-/** Null: its log can tell all of them. */
-async function sourceReason(
+async function sourceVerdict(
   platform: DeployDeps,
   connection: Connection,
   streams: readonly ChangeStream[],
   { signal, deadline, lookMs }: Look,
-): Promise<string | null> {
-  const late = `the source did not say within ${lookMs} ms whether its log can tell the table`
+): Promise<Verdict> {
+  const late = { why: `the source did not say within ${lookMs} ms whether its log can tell the table`, isSaid: false }
   if (deadline.aborted) return late
   try {
     const connector = await openConnector(platform, connection)
     try {
-      return await askSource(platform, connection, connector, streams, AbortSignal.any([signal, deadline]))
+      const why = await askSource(platform, connection, connector, streams, AbortSignal.any([signal, deadline]))
+      return { why, isSaid: true }
     } finally {
       await connector.close()
     }
@@ -123,10 +139,11 @@ async function sourceReason(
     signal.throwIfAborted()
     if (deadline.aborted) return late
     if (!isSluiceError(error)) throw error
-    return sentences(error.message, error.remedy)
+    return { why: sentences(error.message, error.remedy), isSaid: error.kind !== 'TRANSIENT' }
   }
 }
 
+/** Null: its log can tell all of them. */
 async function askSource(
   { pool }: Pick<DeployDeps, 'pool'>,
   connection: Connection,
@@ -134,8 +151,8 @@ async function askSource(
   streams: readonly ChangeStream[],
   signal: AbortSignal,
 ): Promise<string | null> {
-  if (changes?.refusals === undefined) return UNASKED
-  if ((await (changes as Partial<WalledChanges>).judges?.(signal)) === false) return UNASKED
+  if (changes?.refusals === undefined) return UNSAYABLE
+  if ((await (changes as Partial<WalledChanges>).judges?.(signal)) === false) return UNSAYABLE
   const known = await capture(pool, connection.id)
   const saved = known?.position ?? null
   const name = known?.name ?? captureName(connection.id)
