@@ -51,6 +51,36 @@ export const resumingChecks: readonly ConnectorCheck[] = [
     },
   },
   {
+    id: 'C83',
+    name: 'states-stay-small-however-much-was-read',
+    level: 'core',
+    requires: 'incremental',
+    notFor: ({ capabilities: { modes } }) =>
+      modes.includes('incremental') ? null : 'a connector that reads in full has nothing to go on from',
+    async run(context) {
+      const columns = [{ name: 'key', type: 'string', nullable: false }, ...SIMPLE.columns] as SourceTable['columns']
+      const table = await context.table({ columns, primaryKey: ['key'] })
+      let state: ConnectorState | null = null
+      // Of both reads together the keys alone are more than a state may hold.
+      for (const from of [1, 401]) {
+        const rows = rowsOf({ columns, primaryKey: [] }, from, 400, context.random)
+        await context.put(
+          table,
+          rows.map((row, index) =>
+            changed({ columns, primaryKey: [] }, row, { key: `${from + index} `.padEnd(120, 'k') }),
+          ),
+        )
+        const given = await context.resume(table, state)
+        const sizes = given.states.map((one) => Buffer.byteLength(JSON.stringify(one.state)))
+        expect(given.rows.length >= 400, () => lost(`${given.rows.length} rows of 400 came`))
+        expect(Math.max(...sizes) <= MAX_STATE_BYTES, () =>
+          lost(`after ${from + 399} rows a state has ${Math.max(...sizes)} bytes, of at most ${MAX_STATE_BYTES}`),
+        )
+        state = given.state
+      }
+    },
+  },
+  {
     id: 'C16',
     name: 'resume-dups-bounded-and-declared',
     level: 'core',
