@@ -7,7 +7,7 @@ import type { Dataset } from '../dataset.ts'
 import { answerOf, planOf, pointPlan } from '../reading.ts'
 import { anyOperation, TTL } from '../requirements.ts'
 import { changed, everyType, extremeRows, rowsOf, SIMPLE } from '../shapes.ts'
-import { readable, rowsOfDays, type Way, waysOf, wishOfWays } from '../ways.ts'
+import { readable, rowsOfDays, takenOf, type Way, waysOf, wishOfWays } from '../ways.ts'
 
 const MANY = 1000
 const TRIALS = { core: 4, full: 12, hard: 40 } as const
@@ -113,7 +113,18 @@ export const answerEdgeChecks: readonly Check[] = [
           () => expired(way, `an answer says that it stays true for ${ttls.join(', ')} s, of 7200`),
         )
       }
-      await context.clock.advance(2 * HOUR_MS + granularityMs + 1)
+      // The lake has committed the next epoch long before the store gets it.
+      const committedAt = context.clock.nowText()
+      await context.clock.advance(HOUR_MS)
+      await dataset.apply(await dataset.prepare({ mode: 'full', upserts: rows, commit: { committedAt } }))
+      for (const way of ways) {
+        const { texts, ttls } = await found(way)
+        expect(texts.length > 0, () => expired(way, 'rows that have half of their time left are not found'))
+        expect(ttls.every((seconds) => seconds !== undefined && seconds <= 3600 + granularityMs / 1000), () =>
+          expired(way, `an answer says that it stays true for ${ttls.join(', ')} s, of 3600 since the commit`),
+        )
+      }
+      await context.clock.advance(HOUR_MS + granularityMs + 1)
       for (const opened of [false, true]) {
         if (opened) await context.reopen()
         for (const way of ways) {
@@ -123,7 +134,55 @@ export const answerEdgeChecks: readonly Check[] = [
       }
     },
   },
+  {
+    id: 193,
+    name: 'answers-hold-no-more-rows-than-their-limit',
+    level: 'core',
+    async run(context) {
+      const { dataset, ways } = await readable(context, 28)
+      let turned = 0
+      for (const way of ways.filter(({ isPaged }) => isPaged)) {
+        const { texts: all } = await taken(context, dataset, way, 'columns')
+        for (const limit of [1, 2, all.length - 1, all.length]) {
+          for (const encoding of way.encodings) turned += await expectLimited(context, dataset, { way, encoding, limit }, all)
+        }
+      }
+      expect(turned > 0 || ways.every(({ isPaged }) => !isPaged), () => vacuous('no answer had a second page'))
+    },
+  },
+  {
+    id: 194,
+    name: 'variants-of-one-product-keep-their-own-rows',
+    level: 'core',
+    async run(context) {
+      const variants: Dataset[] = []
+      for (const [index, variant] of VARIANTS.entries()) {
+        const dataset = await context.dataset(SIMPLE, { product: 'twins', variant })
+        await dataset.full(rowsOf(SIMPLE, 1, 4, context.random).map((row) => changed(SIMPLE, row, { rank: index })))
+        variants.push(dataset)
+      }
+      const expectAll = async (why: string) => {
+        for (const dataset of variants) {
+          for (const way of dataset.ways()) {
+            const own = `${why}, the variant ${dataset.target.variant} shows its own rows`
+            await dataset.expectRows(own, undefined, { way })
+          }
+        }
+      }
+      await expectAll('beside others of its product')
+      for (const dataset of variants) await dataset.delta(rowsOf(SIMPLE, 4, 3, context.random))
+      await expectAll('after all were written to')
+      while (variants.length > 1) {
+        const [gone] = variants.splice(context.random.integer(0, variants.length - 1), 1)
+        if (gone) await context.store.drop(gone.target, 'apply')
+        await expectAll(`when ${gone?.target.variant} was dropped`)
+      }
+    },
+  },
 ]
+
+/** A product has as many masked twins as there are sets of classes that readers may see. */
+const VARIANTS = ['clear', 'masked', 'masked_1', 'masked_12', 'masked_2', 'masked_1_2'] as const
 
 interface Projected {
   readonly way: ReturnType<Dataset['ways']>[number]
@@ -211,6 +270,40 @@ async function expectOneEpoch(
     why: 'an answer is kept, and compared with others, by the epoch that it names: rows and name are of one moment',
     remedy: 'Take rows and epoch of all batches from one snapshot.',
   }))
+}
+
+interface Limited {
+  readonly way: Way
+  readonly encoding: 'columns' | 'json'
+  readonly limit: number
+}
+
+/** How often it went on. */
+async function expectLimited(
+  { store }: CheckContext,
+  { target }: Dataset,
+  { way, encoding, limit }: Limited,
+  all: readonly string[],
+): Promise<number> {
+  if (limit < 1) return 0
+  let after: readonly Value[] | undefined
+  let [pages, came, most] = [0, 0, 0]
+  do {
+    const { rowCount, next } = await takenOf(way.read(store, target, { encoding, limit, ...(after ? { after } : {}) }))
+    after = next
+    pages += 1
+    came += rowCount
+    most = Math.max(most, rowCount)
+  } while (after !== undefined && pages <= all.length)
+  expect(most <= limit && came === all.length, () => ({
+    what: most > limit ? 'an answer holds more rows than were asked for' : 'the pages of an answer are not all of it',
+    expected: `${all.length} rows in pages of ${limit}`,
+    came: `${came} rows, ${most} at once`,
+    where: `${way.name}, ${encoding}`,
+    why: 'a limit is what keeps an answer from the memory of whoever asks, in every way to ask',
+    remedy: 'Cut every answer at its limit, and say in next where it goes on.',
+  }))
+  return pages - 1
 }
 
 function expired(way: Way, what: string) {

@@ -3,6 +3,15 @@ import { rowsOf } from '@sluice/sdk'
 import { type ConnectorSaboteur, saboteur } from './wrap.ts'
 
 export const outsideConnectors: readonly ConnectorSaboteur[] = [
+  saboteur('tells the row that it rejects in its reason', ['C84'], (connector, { source }) => ({
+    async *read(request) {
+      const rows = [...(source.table(request.table)?.rows.values() ?? [])].filter(({ unfit }) => unfit !== undefined)
+      for await (const event of connector.read(request)) {
+        if (event.kind === 'reject') yield { ...event, reason: `${event.reason}: ${rows.map(({ row }) => row.join())}` }
+        else yield event
+      }
+    },
+  })),
   saboteur('goes on in the list of tables by number', ['C82'], (connector) => ({
     async discover({ after, limit }, signal) {
       if (after !== null && !/^after:\d+$/.test(after)) return connector.discover({ after, limit }, signal)

@@ -9,7 +9,8 @@ import {
   type TableSchema,
   toJsonValue,
 } from '@sluice/sdk'
-import { type Saboteur, type Store, saboteur } from './wrap.ts'
+import reference from '../reference/index.ts'
+import { type Saboteur, type Store, sabotagedPlugin, saboteur } from './wrap.ts'
 
 const honest = (store: Store) => store.operate as NonNullable<Store['operate']>
 
@@ -76,6 +77,40 @@ export const outsideReads: readonly Saboteur[] = [
       }
     },
   })),
+  sabotagedPlugin('lets rows live from the moment in which it has written them', [190], (plugin) => ({
+    ...plugin,
+    async open(settings, host) {
+      const store = await reference.open(settings, host)
+      const dated = () => new Date(host.clock.nowMs()).toISOString().replace('Z', '000Z')
+      return {
+        ...store,
+        write: (target, changes, commit) => store.write(target, changes, { ...commit, committedAt: dated() }),
+      }
+    },
+  })),
+  saboteur('gives all intervals of an aggregate at once', [193], (store) => ({
+    async *read(target, plan) {
+      if (plan.operation !== 'aggregate' || plan.after !== undefined) return yield* store.read(target, plan)
+      for await (const batch of store.read(target, { ...plan, limit: 1000 })) {
+        const { next: _, ...rest } = batch
+        yield rest
+      }
+    },
+  })),
+  saboteur('keeps one masked twin of a product', [194], (store) => {
+    const own = <T extends { readonly variant: string }>(target: T): T =>
+      target.variant === 'clear' ? target : { ...target, variant: 'masked' }
+    return {
+      provision: (target, mode, hash) => store.provision(own(target), mode, hash),
+      rls: {
+        install: (target, policy) => store.rls.install(own(target), policy),
+        describe: (target) => store.rls.describe(own(target)),
+      },
+      write: (target, changes, commit) => store.write(own(target), changes, commit),
+      read: (target, plan) => store.read(own(target), plan),
+      drop: (target, mode) => store.drop(own(target), mode),
+    }
+  }),
   saboteur('hides rows of an operation when its page is cut', [191], (store) => ({
     async *operate(target, plan) {
       const own = target.schema.columns.map(({ name }) => name)
