@@ -120,8 +120,9 @@ export const answerEdgeChecks: readonly Check[] = [
       for (const way of ways) {
         const { texts, ttls } = await found(way)
         expect(texts.length > 0, () => expired(way, 'rows that have half of their time left are not found'))
-        expect(ttls.every((seconds) => seconds !== undefined && seconds <= 3600 + granularityMs / 1000), () =>
-          expired(way, `an answer says that it stays true for ${ttls.join(', ')} s, of 3600 since the commit`),
+        expect(
+          ttls.every((seconds) => seconds !== undefined && seconds <= 3600 + granularityMs / 1000),
+          () => expired(way, `an answer says that it stays true for ${ttls.join(', ')} s, of 3600 since the commit`),
         )
       }
       await context.clock.advance(HOUR_MS + granularityMs + 1)
@@ -144,7 +145,8 @@ export const answerEdgeChecks: readonly Check[] = [
       for (const way of ways.filter(({ isPaged }) => isPaged)) {
         const { texts: all } = await taken(context, dataset, way, 'columns')
         for (const limit of [1, 2, all.length - 1, all.length]) {
-          for (const encoding of way.encodings) turned += await expectLimited(context, dataset, { way, encoding, limit }, all)
+          for (const encoding of way.encodings)
+            turned += await expectLimited(context, dataset, { way, encoding, limit }, all)
         }
       }
       expect(turned > 0 || ways.every(({ isPaged }) => !isPaged), () => vacuous('no answer had a second page'))

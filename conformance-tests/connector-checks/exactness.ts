@@ -44,7 +44,8 @@ export const exactnessChecks: readonly ConnectorCheck[] = [
     id: 'C84',
     name: 'rejects-tell-nothing-else-of-their-rows',
     level: 'core',
-    notFor: (_, { putWithout }) => (putWithout ? null : 'the source can hold no row of which one value cannot be carried'),
+    notFor: (_, { putWithout }) =>
+      putWithout ? null : 'the source can hold no row of which one value cannot be carried',
     async run(context) {
       const { table, rows } = await context.filled(5)
       const told = rows.map((row, index) => changed(SIMPLE, row, { name: `${SECRET} ${index}` }))

@@ -292,6 +292,34 @@ export const resumingChecks: readonly ConnectorCheck[] = [
       )
     },
   },
+  {
+    id: 'C85',
+    name: 'a-time-ahead-of-the-clock-hides-no-later-row',
+    level: 'core',
+    requires: 'incremental',
+    async run(context) {
+      const { table, rows } = await context.filled(6, { cursorColumn: 'at' })
+      const timed = (from: number, ms: number) =>
+        rowsOf(SIMPLE, from, 2, context.random).map((row) =>
+          changed(SIMPLE, row, { at: new Date(ms).toISOString().replace('Z', '000Z') }),
+        )
+      const ahead = timed(80, Date.now() + 200 * DAY_MS)
+      await context.put(table, ahead)
+      const first = await context.resume(table, null)
+      const later = timed(90, Date.now())
+      await context.put(table, later)
+      const next = await context.resume(table, first.state)
+      const latest = timed(100, Date.now())
+      await context.put(table, latest)
+      const last = await context.resume(table, next.state)
+      expectMerged(
+        table,
+        [...rows, ...ahead, ...later, ...latest],
+        [first.rows, next.rows, last.rows],
+        'rows of now, after one whose time is ahead of the clock was read',
+      )
+    },
+  },
 ]
 
 const DAY_MS = 86_400_000

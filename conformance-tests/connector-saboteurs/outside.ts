@@ -12,6 +12,18 @@ export const outsideConnectors: readonly ConnectorSaboteur[] = [
       }
     },
   })),
+  saboteur('goes on from a time that is ahead of its clock', ['C85'], (connector) => ({
+    async *read(request) {
+      let [last, at] = ['', -1]
+      for await (const event of connector.read(request)) {
+        if (event.kind === 'schema') at = event.schema.columns.findIndex(({ name }) => name === request.cursorColumn)
+        if (event.kind === 'batch' && at >= 0)
+          for (const row of rowsOf(event.batch)) if (String(row[at] ?? '') > last) last = String(row[at])
+        const isMoved = event.kind === 'state' && last !== '' && event.state.value['from'] !== null
+        yield isMoved ? { ...event, state: { ...event.state, value: { ...event.state.value, from: last } } } : event
+      }
+    },
+  })),
   saboteur('goes on in the list of tables by number', ['C82'], (connector) => ({
     async discover({ after, limit }, signal) {
       if (after !== null && !/^after:\d+$/.test(after)) return connector.discover({ after, limit }, signal)
@@ -27,7 +39,9 @@ export const outsideConnectors: readonly ConnectorSaboteur[] = [
       for await (const event of connector.read(request)) {
         if (event.kind === 'batch') for (const [key] of rowsOf(event.batch)) seen.add(String(key))
         const isMoved = event.kind === 'state' && event.rows > 0
-        yield isMoved ? { ...event, state: { ...event.state, value: { ...event.state.value, seen: [...seen] } } } : event
+        yield isMoved
+          ? { ...event, state: { ...event.state, value: { ...event.state.value, seen: [...seen] } } }
+          : event
       }
     },
   })),

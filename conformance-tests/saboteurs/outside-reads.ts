@@ -111,6 +111,19 @@ export const outsideReads: readonly Saboteur[] = [
       drop: (target, mode) => store.drop(own(target), mode),
     }
   }),
+  saboteur('lets go of what a read holds at its last batch alone', [195], (store) => {
+    const held = new Set<object>()
+    return {
+      async *read(target, plan) {
+        const batches = await Array.fromAsync(store.read(target, plan))
+        held.add(batches)
+        for (const [index, batch] of batches.entries()) {
+          if (index === batches.length - 1) held.delete(batches)
+          yield batch
+        }
+      },
+    }
+  }),
   saboteur('hides rows of an operation when its page is cut', [191], (store) => ({
     async *operate(target, plan) {
       const own = target.schema.columns.map(({ name }) => name)

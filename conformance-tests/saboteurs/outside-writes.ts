@@ -162,7 +162,9 @@ export const outsideWrites: readonly Saboteur[] = [
   ),
   saboteur('keeps an older value where the one before was null', [187], (store, memory) =>
     previously(store, memory, (now, was) =>
-      Object.fromEntries(Object.entries(now.previous).map(([name, value]) => [name, value ?? was.previous[name] ?? null])),
+      Object.fromEntries(
+        Object.entries(now.previous).map(([name, value]) => [name, value ?? was.previous[name] ?? null]),
+      ),
     ),
   ),
   saboteur('moves no value where columns change their places', [192], (store, memory) =>
