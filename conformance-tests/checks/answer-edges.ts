@@ -1,4 +1,7 @@
-/** Answers of many batches, projections, documents and values whose time is over: in every way to read that there is. */
+/**
+ * Answers of many batches, projections, documents, limits, variants, and values whose time is over: in every way to read that there
+ * is. One idea, and so one file: each takes an answer to its end by the same two functions.
+ */
 import { isJsonBatch, type Row, rowsOf as rowsOfBatch, type TableSchema, type Value } from '@sluice/sdk'
 import { type Check, expect, vacuous } from '../check.ts'
 import { cellsText, indexOf, sameJson } from '../compare.ts'
