@@ -110,7 +110,9 @@ function placesIn({ stores }: Json, { from, next }: Planned): readonly string[] 
   return [
     ...same('stores', told.toSorted(), [...wanted].toSorted()),
     ...(isSame && rebuilt.length > 0
-      ? [`plan: ${rebuilt[0].endpoint} is built anew though nothing of its shape changes`]
+      ? [
+          `plan: ${rebuilt[0].endpoint} is built anew though nothing of its shape changes: ${JSON.stringify(rebuilt[0])}`,
+        ]
       : []),
   ]
 }
