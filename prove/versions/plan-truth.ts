@@ -63,6 +63,7 @@ const KNOWN_REASONS = [
   /has not been ingested yet$/,
   /lacks? values/,
   /was read when no product used/,
+  /^the transform gives no value for .* which output.yaml requires$/,
 ]
 
 /** The groups that stand for the readers. */
