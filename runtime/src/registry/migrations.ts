@@ -58,6 +58,7 @@ import { formerProducts } from './migrations/104-former-products.ts'
 import { masksOfEpochs } from './migrations/105-masks-of-epochs.ts'
 import { clock } from './migrations/108-clock.ts'
 import { twoPlaces } from './migrations/109-two-places.ts'
+import { logSpool } from './migrations/110-log-spool.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -125,5 +126,6 @@ export const registryMigrations: MigrationList = {
     masksOfEpochs,
     clock,
     twoPlaces,
+    logSpool,
   ],
 }
