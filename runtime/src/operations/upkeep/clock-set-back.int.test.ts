@@ -34,13 +34,15 @@ beforeEach(async () => {
 /** Told as history, or the end of a right or of something kept. */
 const STAYS = `application_keys.created_at application_keys.expires_at application_keys.last_used_at
   application_keys.maker_token_issued_at audit_log.at backfills.asked_at capture_releases.created_at capture_streams.read_at
-  captures.checked_at captures.created_at captures.lost_at captures.positioned_at captures.source_time catalog_logins.created_at
+  captures.checked_at captures.created_at captures.lost_at captures.positioned_at captures.source_time
+  captures.spool_full_at captures.spooled_since catalog_logins.created_at
   catalog_logins.rotated_at change_topics.updated_at
   connections.created_at connections.last_tested_at connections.source_since connections.updated_at connector_states.updated_at
   deployments.created_at deployments.finished_at endpoint_states.updated_at erasures.created_at erasures.finished_at
   event_topics.created_at events.at exports.created_at exports.expires_at exports.finished_at follows.behind_since
   follows.followed_at grant_bases.created_at idempotency_keys.expires_at incidents.closed_at incidents.last_at
-  incidents.opened_at jobs.finished_at lake_upkeep.finished_at lake_upkeep.lease_until lake_upkeep.started_at materializations.committed_at notification_targets.created_at
+  incidents.opened_at jobs.finished_at lake_upkeep.finished_at lake_upkeep.lease_until lake_upkeep.started_at
+  log_pieces.read_at log_pieces.source_time log_pieces.spooled_at materializations.committed_at notification_targets.created_at
   notification_targets.delivered_at notification_targets.token_issued_at notifications.created_at notifications.done_at
   openlineage_runs.begin_told_at openlineage_runs.begun_at openlineage_runs.ended_at product_dashboards.updated_at
   product_drafts.uploaded_at product_fences.epoch_committed_at product_freshness.missed_since product_grants.created_at
