@@ -94,7 +94,7 @@ export function viewOf(product: ServedProduct, principal: Principal, asked: Aske
 }
 
 /** A copy that is behind the lake obeys the policy that it was made under, too: its columns are those of then. */
-function accessToCopy(
+export function accessToCopy(
   product: ServedProduct,
   endpoint: ServedEndpoint | undefined,
   principal: Principal,

@@ -12,6 +12,8 @@ import { planVariants } from '../../materializer/variants.ts'
 import type { ProductGrant } from '../../policy/classification.ts'
 import { epochMasks, madeMasks, missingMasks, rowMasks } from '../../policy/made-masks.ts'
 import { type ClassifiedColumn, type MaskingRules, masksFor } from '../../policy/masking.ts'
+import type { RaisedByDigest } from '../../registry/raised-classes.ts'
+import { audiencesOf } from '../products/dashboards.ts'
 import { viewOf } from '../reads/read-view.ts'
 import { asMadeBy, columnsMadeBy, strictestThen } from './as-made-by.ts'
 import {
@@ -42,8 +44,6 @@ function drawing(seed: number): Draw {
 
 const one = <Item>(draw: Draw, items: readonly Item[]): Item => items[draw(items.length)] as Item
 const some = <Item>(draw: Draw, items: readonly Item[]): Item[] => items.filter(() => draw(2) === 0)
-
-type Raised = readonly { readonly column: string; readonly classification: string }[]
 
 interface World {
   readonly rules: MaskingRules
@@ -97,9 +97,9 @@ function worldOf(draw: Draw): World {
   const today = served.at(-1) as ManifestSet
   const rules = rulesOf(draw)
   const grants = grantsFor(draw)
-  const raised = new Map<string, Raised>(
-    draw(3) > 0 ? [] : versions.map(({ digest, output: { columns } }) => [digest, raisedOf(draw, columns)]),
-  )
+  const raised = new Map(
+    draw(3) > 0 ? [] : versions.map(({ digest, output: { columns } }) => [digest, raisedOf(draw, columns)] as const),
+  ) as RaisedByDigest
   const made = served.slice(0, Math.max(1, served.length - draw(2)))
   const epochs = made.map((version, at): Epoch => {
     // Masks are configured, and grants given, anew at any time.
@@ -144,7 +144,7 @@ function worldOf(draw: Draw): World {
   return { rules, reader: reader as unknown as Principal, product, epochs, today }
 }
 
-const raisedOf = (draw: Draw, columns: readonly ClassifiedColumn[]): Raised =>
+const raisedOf = (draw: Draw, columns: readonly ClassifiedColumn[]) =>
   some(draw, columns)
     .filter(({ name }) => name !== 'id')
     .map(({ name }) => ({ column: name, classification: one(draw, CLASSES.slice(1)) }))
@@ -185,6 +185,14 @@ const DOORS: Readonly<Record<string, (world: World, at: number) => Shown | null>
   read({ product, reader, rules }) {
     const { served, access } = viewOf(product, reader, { type: 'lookup' }, rules)
     return { made: (served as unknown as ReturnType<typeof copyOf>).made, variant: access.variant }
+  },
+  dashboard({ product, reader, rules }) {
+    const { variants } = audiencesOf({ rules }, product, 'lookup', reader.issuer)
+    const isOwn = product.grants.some(({ subject }) => subject === reader.subject)
+    const name = isOwn ? reader.subject : 'svc-viewers'
+    const given = variants.find(({ subjects }) => subjects.some((subject) => subject.name === name))
+    const copy = given && product.endpoints.get('lookup')?.targets.get(given.variant)
+    return copy ? { made: (copy as unknown as ReturnType<typeof copyOf>).made, variant: given.variant } : null
   },
   catalog({ product, reader, rules, epochs }, at) {
     const { variant, masks } = accessTo(product, reader, rules, (kept) => product.variants.has(kept))
