@@ -99,7 +99,7 @@ function worldOf(draw: Draw): World {
   const grants = grantsFor(draw)
   const raised = new Map(
     draw(3) > 0 ? [] : versions.map(({ digest, output: { columns } }) => [digest, raisedOf(draw, columns)] as const),
-  ) as RaisedByDigest
+  ) as unknown as RaisedByDigest
   const made = served.slice(0, Math.max(1, served.length - draw(2)))
   const epochs = made.map((version, at): Epoch => {
     // Masks are configured, and grants given, anew at any time.
