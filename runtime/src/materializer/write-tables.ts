@@ -1,6 +1,13 @@
 /** Which tables of the lake an epoch writes, and from which rows: the product's own, its twins, and those of rows put aside. */
 import { type EngineStep, quoteName } from '@sluice/engine'
-import type { CommitRequest, Scan, TableState, WriteTarget, WrittenData } from '@sluice/iceberg'
+import {
+  type CommitRequest,
+  MARKS,
+  type Scan,
+  type TableState,
+  type WriteTarget,
+  type WrittenData,
+} from '@sluice/iceberg'
 import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
 import type { PrepareDeps } from './deps.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
@@ -40,10 +47,10 @@ export async function writeTables(
 ): Promise<readonly WrittenTable[]> {
   const bases = new Map<string, TableState | null>()
   for (const { variant } of request.variants) bases.set(variant, await baseOf(variant, request, deps))
-  const before = await currentState(bases.get('clear') ?? null, request, deps)
-  const own = variants.map((variant) =>
-    destinationOf(variant, bases.get(variant.variant) ?? null, before !== null, request),
-  )
+  const clear = bases.get('clear') ?? null
+  const before = await currentState(clear, request, deps)
+  const mayStay = before !== null && !(await holdsMore(clear, request, deps))
+  const own = variants.map((variant) => destinationOf(variant, bases.get(variant.variant) ?? null, mayStay, request))
   const destinations = [...own, ...(await quarantineDestinations(bad !== null, request, deps))]
   const good = bad === null ? '' : ` WHERE NOT (${bad})`
   const key = before === null ? null : (request.erased?.key ?? null)
@@ -112,6 +119,25 @@ async function currentState(clear: TableState | null, request: PrepareRequest, d
   return stateTable(BEFORE, state, columns)
 }
 
+/**
+ * Whether files of what is appended to hold values of columns that the version has not. Who reads the snapshot's files by the catalog
+ * would find them there, whatever class they had.
+ */
+async function holdsMore(
+  clear: TableState | null,
+  { manifests: { output }, signal }: PrepareRequest,
+  { lake }: PrepareDeps,
+): Promise<boolean> {
+  if (clear === null || output.writeMode !== 'append') return false
+  const names = new Set(outputSchema(output).columns.map(({ name }) => name))
+  const isWanted = ({ name }: { readonly name: string }) => names.has(name)
+  if (!clear.schema.fields.every(isWanted)) return true
+  // Releases before this one have left such files.
+  const known = new Set([...clear.schema.fields.map(({ id }) => id), MARKS.id])
+  const { files } = await lake.scan(clear, {}, signal)
+  return files.some(({ file }) => [...file.columnSizes.keys(), ...file.valueCounts.keys()].some((id) => !known.has(id)))
+}
+
 function contentSelect(hasBefore: boolean, hasRejects: boolean, request: PrepareRequest): string {
   const schema = outputSchema(request.manifests.output)
   const all = `SELECT ${schema.columns.map((column) => quoteName(column.name)).join(', ')} FROM output`
@@ -128,12 +154,13 @@ function contentSelect(hasBefore: boolean, hasRejects: boolean, request: Prepare
 function destinationOf(
   variant: VariantPlan,
   base: TableState | null,
-  hasBefore: boolean,
+  /** Whether the files that are there may. */
+  mayStay: boolean,
   request: PrepareRequest,
 ): Destination {
   const { output } = request.manifests
   const isClear = variant.masks.length === 0
-  const appends = isClear && hasBefore && output.writeMode === 'append' && !request.erased
+  const appends = isClear && mayStay && output.writeMode === 'append' && !request.erased
   const target: WriteTarget = {
     ref: refOf(request, variant.variant),
     base,

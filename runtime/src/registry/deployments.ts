@@ -167,6 +167,9 @@ export async function plannedStores(
   return newest?.stores ?? []
 }
 
+/** Of one that a later one ended: nothing came back by its end. */
+export const SUPERSEDED = 'deployment_superseded'
+
 /**
  * Ends the product's deployments that are under way: a later one takes their place. Repeatable.
  *
@@ -177,7 +180,7 @@ export async function supersedeDeployments(
   productId: string,
   { keepsAwaited = false }: { readonly keepsAwaited?: boolean } = {},
 ): Promise<void> {
-  const error: RecordedError = { code: 'deployment_superseded', message: 'a later deployment took its place' }
+  const error: RecordedError = { code: SUPERSEDED, message: 'a later deployment took its place' }
   await change(
     tx,
     'ending former deployments',

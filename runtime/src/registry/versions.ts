@@ -5,6 +5,7 @@
 import { type LogicalType, SluiceError } from '@sluice/sdk'
 import type { Level, Principal } from '../flow.ts'
 import type { Actor } from './actor.ts'
+import { SUPERSEDED } from './deployments.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 /** The six YAML texts by file name without extension. */
@@ -252,7 +253,7 @@ export function listVersions(
 
 /**
  * The columns of deployed versions whose names are not among those of today, each as it was when it was in service last, by a
- * deployment or by a rollback: what its class hides stays hidden in snapshots of the past when the column is gone.
+ * deployment, by a rollback, or because the rows of a later one differed too much: what its class hides stays hidden in snapshots of the past when the column is gone.
  */
 export async function formerColumns<Column extends { readonly name: string }>(
   db: Queryable,
@@ -265,13 +266,18 @@ export async function formerColumns<Column extends { readonly name: string }>(
     `select distinct on (item ->> 'name') item as "column"
      from product_versions v
      left join (
-       select version, max(case kind when 'deploy' then created_at when 'rollback' then finished_at end) as at
-       from deployments where product_id = $1 and (kind = 'deploy' or state = 'succeeded') group by version
+       select version, max(at) as at from (
+         select version, case kind when 'deploy' then created_at else finished_at end as at
+         from deployments where product_id = $1 and (kind = 'deploy' or state = 'succeeded')
+         union all
+         select comparison #>> '{former,version}', finished_at from deployments
+         where product_id = $1 and kind = 'deploy' and state = 'failed' and error ->> 'code' <> $3
+       ) began group by version
      ) d on d.version = v.version,
      jsonb_array_elements(v.normalised #> '{output,columns}') item
      where v.product_id = $1 and item ->> 'name' <> all($2)
      order by item ->> 'name', greatest(v.deployed_at, d.at) desc, v.version desc`,
-    [productId, today.map(({ name }) => name)],
+    [productId, today.map(({ name }) => name), SUPERSEDED],
   )
   return rows.map(({ column }) => column)
 }

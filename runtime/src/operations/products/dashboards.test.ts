@@ -11,15 +11,19 @@ function unmasking(user: string, issuer: string): ProductGrant {
 }
 
 function productWith(grants: readonly ProductGrant[]): ServedProduct {
+  const columns = [{ name: 'email', type: 'string', nullable: true, classification: 'pii.name' }]
+  const madeBy = { product: { classification: 'internal' }, output: { columns } }
   const targets = new Map([
-    ['clear', { masks: new Map() }],
-    ['masked', { masks: new Map([['email', 'redact']]) }],
+    ['clear', { madeBy, masks: new Map() }],
+    ['masked', { madeBy, masks: new Map([['email', 'redact']]) }],
   ])
   return {
     tenant: 'acme',
     classification: 'internal',
     snapshotClassification: 'internal',
-    columns: [{ name: 'email', type: 'string', nullable: true, classification: 'pii.name' }],
+    columns,
+    formerColumns: [],
+    raised: new Map(),
     grants,
     variants: new Map([...targets.keys()].map((variant) => [variant, {}])),
     endpoints: new Map([['lookup', { type: 'lookup', targets }]]),

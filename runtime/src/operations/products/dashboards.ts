@@ -8,7 +8,8 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { nameInStore } from '../../materializer/places.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { accessTo, refuseStaleMask, type ServedProduct, servedTarget } from '../served/served-product.ts'
+import { accessToCopy } from '../reads/read-view.ts'
+import { refuseStaleMask, type ServedProduct, servedTarget } from '../served/served-product.ts'
 import type { ProductsDeps } from './deps.ts'
 
 const [DEVELOPERS, VIEWERS] = ['svc-developers', 'svc-viewers']
@@ -96,9 +97,8 @@ function variantFor(
   endpoint: string,
   principal: Principal,
 ): { readonly name: string } | 'later' | null {
-  const targets = served.endpoints.get(endpoint)?.targets
   try {
-    const access = accessTo(served, principal, platform.rules, (variant) => targets?.has(variant) ?? false)
+    const access = accessToCopy(served, served.endpoints.get(endpoint), principal, platform.rules)
     // Who reads a restricted product must be on record, which nobody keeps there.
     if (access.audit) return null
     const target = servedTarget(served, endpoint, access)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
+import { rowMasks } from '../../policy/made-masks.ts'
 import type { ServedProduct } from '../served/served-product.ts'
 import { type DoubtedCopy, type ReadDeps, readingView } from './read-endpoint.ts'
 import { viewOf } from './read-view.ts'
@@ -76,7 +77,8 @@ test('until a twin has come, who is to get it reads the copy in clear of a versi
     const columns = names.map((name) => column(name, 'public'))
     const output = { columns, primaryKey: [] }
     const madeBy = { product: { classification: 'internal' }, output, digest: 'before' }
-    const clear = { ...product.endpoints.get('lookup')?.targets.get('clear'), madeBy }
+    const masks = rowMasks({ maskedColumns: { clear: [] }, masks: null }, 'clear', columns)
+    const clear = { ...product.endpoints.get('lookup')?.targets.get('clear'), madeBy, masks }
     const endpoint = { type: 'lookup', targets: new Map([['clear', clear]]), coming: new Set(['masked']) }
     const lookup = { ...endpoint, isServed: true, rebuilding: new Set() }
     const today = [column('city', 'public'), column('email', 'pii.name')]
@@ -88,6 +90,7 @@ test('until a twin has come, who is to get it reads the copy in clear of a versi
   assert.deepEqual([access.variant, access.masks], ['clear', []])
   const hidden = [
     only(['city', 'email']),
+    only(['city', 'EMail']),
     only(['city'], { raised: new Map([['before', [{ column: 'city', classification: 'pii.name' }]]]) }),
     // A version in between had it masked, and today it is gone.
     only(['city', 'phone'], { formerColumns: [column('phone', 'pii.name')] }),

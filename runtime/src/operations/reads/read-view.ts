@@ -11,6 +11,7 @@ import type { MaskingRules } from '../../policy/masking.ts'
 import { asMadeBy } from '../served/as-made-by.ts'
 import {
   accessTo,
+  orClear,
   type ReadAccess,
   refuseStaleMask,
   type ServedEndpoint,
@@ -93,7 +94,7 @@ export function viewOf(product: ServedProduct, principal: Principal, asked: Aske
 }
 
 /** A copy that is behind the lake obeys the policy that it was made under, too: its columns are those of then. */
-function accessToCopy(
+export function accessToCopy(
   product: ServedProduct,
   endpoint: ServedEndpoint | undefined,
   principal: Principal,
@@ -111,10 +112,7 @@ function accessToCopy(
   }
 }
 
-/**
- * Until the twin of the version in service has come: the copy in clear, where it is of a version that has none of the columns
- * which are masked for this reader. There is no twin of that one, and nothing in it to hide.
- */
+/** Until the twin of the version in service has come: `orClear` of the copy in clear, by the policy that this was made under, too. */
 function accessToClear(
   product: ServedProduct,
   endpoint: ServedEndpoint | undefined,
@@ -124,8 +122,8 @@ function accessToClear(
   const copy = endpoint?.targets.get(CLEAR)
   if (copy === undefined) return null
   const access = accessTo(asMadeBy(product, copy.madeBy, rules), principal, rules, () => false)
-  const names = new Set(copy.madeBy.output.columns.map(({ name }) => name))
-  return access.masks.some(({ column }) => names.has(column)) ? null : { ...access, variant: CLEAR, masks: [] }
+  const open = orClear(access, (variant) => (variant === CLEAR ? copy.masks : undefined))
+  return open.variant === CLEAR ? open : null
 }
 
 function viewsOf(product: ServedProduct, principal: Principal): Map<string, ReadView> {
