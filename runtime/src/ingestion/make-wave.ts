@@ -89,10 +89,12 @@ export async function makeWave(
   for (const member of members) {
     if (outcomes.some(({ id }) => id === member.product.id)) continue
     const slow = groups.get(fullNameOf(member.product))
+    const waits = isHeld?.(member) === true
     const begun = slow === undefined ? undefined : runs.get(slow)
-    const leftTo = begun !== undefined && takesOthers(member, groups) ? await leaveAnew(slow as string) : begun
+    const isAnew = begun !== undefined && !waits && takesOthers(member, groups)
+    const leftTo = isAnew ? await leaveAnew(slow as string) : begun
     const why = leftTo === undefined ? leftBecause(member, unread(member), outcomes) : leftToRun(leftTo)
-    const reason = isHeld?.(member) === true ? WAITS : why
+    const reason = waits ? WAITS : why
     const leaves = slow === fullNameOf(member.product) ? leaving : undefined
     const {
       outcome,
