@@ -5,9 +5,6 @@
 import type { Socket } from 'node:net'
 import { isSluiceError, SluiceError, type SluiceErrorOptions } from '@sluice/sdk'
 
-/** How the command is called in a process that is started so, by nobody else. */
-export const FURTHER_PROCESS = 'further-process'
-
 /** Either end: what `fork` gives, and `process` of who was forked. */
 export interface ChannelEnd {
   readonly connected: boolean

@@ -1,6 +1,6 @@
 /** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use; of some commands 2 says something else. */
 import { existsSync } from 'node:fs'
-import { FURTHER_PROCESS } from '../assembly/process-channel.ts'
+import { FURTHER_PROCESS } from '../assembly/further-command.ts'
 import type { ConfigSources } from '../config.ts'
 import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
 import { APPLY_COMMANDS } from './apply-command.ts'

@@ -72,6 +72,8 @@ export class Exchange implements Call, Timed {
   /** The deadline passed before the answer began. */
   isLate = false
   isLive = false
+  /** Of a live one, by `performance.now`: nobody goes on reading under a token that has ended. */
+  tokenEndsAtMs = Number.POSITIVE_INFINITY
   /** What may be answered late, in place of a handler that never settles. */
   onLate: (exchange: Exchange) => void = NOTHING
   /** At its last deadline the answer was still behind another of its connection. */
@@ -161,16 +163,14 @@ export class Exchange implements Call, Timed {
     }
     const isFirst = this.#aborted === undefined
     this.abort(
-      this.isLive && this.#hasTokenEnded() ? tokenEnded() : refuse('deadline_exceeded', 'the answer took too long'),
+      this.isLive && performance.now() >= this.tokenEndsAtMs
+        ? tokenEnded()
+        : refuse('deadline_exceeded', 'the answer took too long'),
     )
     // A live one whose client takes nothing would never end: its last word waits behind the rest.
     if (!this.isLive || writableNeedDrain) this.cutOff()
     else if (isFirst) this.deadlineMs = performance.now() + GRACE_MS
     else this.response.end()
-  }
-
-  #hasTokenEnded(): boolean {
-    return (this.principal?.tokenExpiresAtMs ?? Number.POSITIVE_INFINITY) <= Date.now()
   }
 
   /** What is left of an answer, and not taken, is kept no longer than any of its pieces. */

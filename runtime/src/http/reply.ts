@@ -247,10 +247,11 @@ async function beginningOf(exchange: Exchange, source: AsyncIterator<string | Ui
 
 const LONGEST_LIVE_MS = 60 * 60_000
 
-/** Nobody goes on reading under a token that has ended. */
 function liveUntilMs(exchange: Exchange): number {
   const expiresAtMs = exchange.principal?.tokenExpiresAtMs ?? Number.POSITIVE_INFINITY
-  return performance.now() + Math.min(expiresAtMs - Date.now(), LONGEST_LIVE_MS)
+  const nowMs = performance.now()
+  exchange.tokenEndsAtMs = nowMs + expiresAtMs - Date.now()
+  return Math.min(exchange.tokenEndsAtMs, nowMs + LONGEST_LIVE_MS)
 }
 
 async function pump(
