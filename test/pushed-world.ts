@@ -39,6 +39,8 @@ export class PushedWorld {
   readonly data: string
   runtime!: RuntimeProcess
   developer!: Client
+  /** `limits.workers` of what is started from now on; null: its default. */
+  workers: number | null = null
   #pushes = 0
 
   private constructor(folder: string) {
@@ -62,7 +64,8 @@ export class PushedWorld {
   /** `fault` as in SLUICE_FAULT. Where that ends it before it serves, it is started without. */
   async start(fault: string | null): Promise<void> {
     const config = join(this.#folder, 'sluice.yaml')
-    await writeFile(config, 'upkeep: { compare_minutes: 0 }\nlimits: { lease_ms: 3000 }\n')
+    const workers = this.workers === null ? '' : `, workers: ${this.workers}`
+    await writeFile(config, `upkeep: { compare_minutes: 0 }\nlimits: { lease_ms: 3000${workers} }\n`)
     this.runtime = await RuntimeProcess.spawn(this.data, fault, 0, config)
     const url = await this.runtime.address()
     if (url === null && fault !== null) return this.start(null)

@@ -143,6 +143,22 @@ it('while a slow product is made, what comes later is readable in the others, an
   assert.deepEqual([rows.length, meta.consistent], [5, true])
 })
 
+it('what joins it with a product that is taken as it is has the newest rows of that one, too', async () => {
+  await world.deploy({ name: 'zlast', inputs: ['orders'] })
+  const mixed = { inputs: ['crm.slow', 'crm.zlast'], latest: ['crm.zlast'] }
+  await world.deploy({ name: 'mixed', ...mixed, transform: 'SELECT a.id, a.v + b.v AS v FROM a JOIN b ON b.id = a.id' })
+  for (const name of ['zlast', 'mixed']) await world.take(name, 300)
+  await isSlow()
+  // The wave comes to `zlast` after `slow`: what that was left to has come to its end by then.
+  await held(async () => {
+    await round(10)
+    await show(10, ['slow'])
+    await until('its run has ended', async () => (await leftRuns()).every(({ state }) => state === 'succeeded'))
+  }, 'zlast')
+  await show(10, [...QUICK, 'slow', 'zlast', 'after'])
+  await until('the join has both', async () => (await world.rows('mixed'))?.get(0) === 20)
+})
+
 it('where it fails it waits by itself, longer each time, and is made when it can be', async () => {
   await isSlow()
   const holds = () => world.found(`select failures, until from follow_holds where kind = 'product'`)
@@ -169,6 +185,24 @@ it('where it fails it waits by itself, longer each time, and is made when it can
   await show(5, ['slow', 'after'])
   await until('nobody waits for it', async () => (await holds()).length === 0)
   await until('that is over', async () => (await incident()).length === 0)
+})
+
+it('where its run begins when the wave has ended, it is tried again as well', async () => {
+  // One place: what is left waits until the wave that has left it is over.
+  world.workers = 1
+  await world.restart(null)
+  const holds = () => world.found(`select failures from follow_holds where kind = 'product'`)
+  await isSlow()
+  await round(903)
+  await until('it has failed', async () => (await holds()).length === 1)
+  await isSlow()
+  await round(8)
+  await show(8, QUICK)
+  await world.found(`update follow_holds set until = clock_timestamp()`)
+  await show(8, ['slow', 'after'])
+  await until('nobody waits for it', async () => (await holds()).length === 0)
+  world.workers = null
+  await world.restart(null)
 })
 
 it('a run that is taken up again makes anew what it had made of fewer rows', async () => {

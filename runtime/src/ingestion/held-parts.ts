@@ -44,6 +44,12 @@ export async function heldParts({ connection, isFollowing }: IngestionRun, pool:
   return { known, isTable: (name) => has('table', name), isProduct: (id) => has('product', id) }
 }
 
+/** By id the products that failed before and are tried now: how often they have failed. */
+export function triedAgain({ known }: HeldParts): Readonly<Record<string, number>> {
+  const tried = known.filter(({ kind, isHeld }) => kind === 'product' && !isHeld)
+  return Object.fromEntries(tried.map(({ part, failures }) => [part, failures]))
+}
+
 interface Outcome {
   readonly tables: readonly SourceTable[]
   readonly failures: ReadonlyMap<string, unknown>
@@ -76,7 +82,9 @@ export async function settleParts(
   if (held.known.length > 0 || waiting.length > 0) {
     await inTransaction(pool, async (tx) => {
       await checkRun(tx, lease)
-      await settleHolds(tx, connection.id, waiting, [...left, ...tried])
+      const stays = [...waiting, ...left, ...tried]
+      const over = held.known.filter((one) => !stays.some(({ kind, part }) => kind === one.kind && part === one.part))
+      await settleHolds(tx, connection.id, waiting, over)
       await putOffHolds(tx, connection.id, waitingFor(tried.filter(isKnown), held.known))
     })
   }

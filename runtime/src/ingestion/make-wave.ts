@@ -7,7 +7,7 @@ import type { MaterializeRequest, MaterializeResult } from '../materializer/mate
 import { UNCHANGED } from '../materializer/unchanged.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { recordedError } from '../registry/deployments.ts'
-import { leaveToRun, leftRunOf } from '../registry/left-runs.ts'
+import { type Leaving, leaveToRun, leftRunOf } from '../registry/left-runs.ts'
 import { makingTimes } from '../registry/makings.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
@@ -48,7 +48,7 @@ interface Before {
   /** It failed by itself, and waits for another try. Default: none does. */
   isHeld?(deployed: DeployedProduct): boolean
   /** Slow ones are left to runs of their own, whose failures wait with this connection's. Absent: all are made here. */
-  readonly leavesFor?: string
+  readonly leaving?: Leaving
   /** Of products that were made by themselves; what is made of them follows. */
   readonly done: readonly ProductOutcome[]
 }
@@ -66,7 +66,7 @@ export interface Wave {
 export async function makeWave(
   run: WaveRun,
   first: readonly DeployedProduct[],
-  { unread, isHeld, leavesFor, done }: Before,
+  { unread, isHeld, leaving, done }: Before,
   deps: WaveDeps,
 ): Promise<Wave> {
   const [one] = first
@@ -78,15 +78,24 @@ export async function makeWave(
   let isSaved = true
   const names = first.map(({ product }) => fullNameOf(product))
   const members = waveOf(first, await deps.readersOfProducts(tenant, names))
-  const groups = leavesFor === undefined ? NONE : await groupsOf(members, deps)
+  const groups = leaving === undefined ? NONE : await groupsOf(members, deps)
   const runs = new Map<string, string>()
+  const leaveAnew = async (slow: string): Promise<string> => {
+    const { product } = members.find((one) => fullNameOf(one.product) === slow) as WaveMember
+    const runId = await leave(run, product.id, leaving as Leaving, deps)
+    runs.set(slow, runId)
+    return runId
+  }
   for (const member of members) {
     if (outcomes.some(({ id }) => id === member.product.id)) continue
     const slow = groups.get(fullNameOf(member.product))
-    const leftTo = slow === undefined ? undefined : runs.get(slow)
+    const waits = isHeld?.(member) === true
+    const begun = slow === undefined ? undefined : runs.get(slow)
+    const isAnew = begun !== undefined && !waits && takesOthers(member, groups)
+    const leftTo = isAnew ? await leaveAnew(slow as string) : begun
     const why = leftTo === undefined ? leftBecause(member, unread(member), outcomes) : leftToRun(leftTo)
-    const reason = isHeld?.(member) === true ? WAITS : why
-    const leaves = slow === fullNameOf(member.product) ? leavesFor : undefined
+    const reason = waits ? WAITS : why
+    const leaves = slow === fullNameOf(member.product) ? leaving : undefined
     const {
       outcome,
       error,
@@ -111,6 +120,23 @@ const NONE: ReadonlyMap<string, string> = new Map()
 async function groupsOf(members: readonly WaveMember[], { pool }: WaveDeps): Promise<ReadonlyMap<string, string>> {
   const ids = members.map(({ product }) => product.id)
   return slowGroups(members, await makingTimes(pool, ids))
+}
+
+/**
+ * Whether it takes products that the wave has made meanwhile as they are. The run that it is left to may have come to it before: where
+ * that has begun, it is left to one more.
+ */
+function takesOthers({ product, manifests }: WaveMember, groups: ReadonlyMap<string, string>): boolean {
+  const slow = groups.get(fullNameOf(product))
+  return manifests.inputs.some(({ table, epoch }) => epoch === 'latest' && groups.get(table) !== slow)
+}
+
+/** The id of the run that makes it. */
+function leave({ lease }: WaveRun, productId: string, leaving: Leaving, { pool }: WaveDeps): Promise<string> {
+  return inTransaction(pool, async (tx) => {
+    await checkRun(tx, lease)
+    return leaveToRun(tx, lease, { productId, ...leaving })
+  })
 }
 
 /** Why nothing is to be made of it now; null: it is made. */
@@ -141,7 +167,7 @@ interface Todo {
   /** Why nothing is made; null: it is made. */
   readonly reason: RecordedError | null
   /** It is left to a run of its own, for this connection. */
-  readonly leaves: string | undefined
+  readonly leaves: Leaving | undefined
   readonly done: readonly ProductOutcome[]
 }
 
@@ -160,10 +186,7 @@ async function outcomeFor(
     if (leaves !== undefined) {
       // One that has not begun will see what there is by then.
       if (underWay?.isQueued !== true) await deps.requireDue({ product, signal: run.signal })
-      const runId = await inTransaction(deps.pool, async (tx) => {
-        await checkRun(tx, run.lease)
-        return leaveToRun(tx, run.lease, { productId: product.id, connectionId: leaves })
-      })
+      const runId = await leave(run, product.id, leaves, deps)
       return { outcome: await left('skipped', leftToRun(runId)), runId }
     }
     const request = { product, runId: run.lease.runId, signal: run.signal, begun, report, ifChanged: true }

@@ -10,7 +10,7 @@ import type { Connection } from '../registry/connections.ts'
 import { LOG_SPOOLED } from '../registry/log-spool.ts'
 import { saveRunResult, tableProgress } from '../registry/run-progress.ts'
 import { commitTables } from './commit-tables.ts'
-import { type HeldParts, heldParts, NOTHING_HELD, ofPart, settleParts } from './held-parts.ts'
+import { type HeldParts, heldParts, NOTHING_HELD, ofPart, settleParts, triedAgain } from './held-parts.ts'
 import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type IngestionDeps, type IngestionRun, say } from './ingestion-run.ts'
 import { askedOf, isMarked, type LoadedSource, loadSource, type Moment } from './load-source.ts'
@@ -91,7 +91,8 @@ export async function makeFollowers(
   const unread = ({ manifests }: DeployedProduct) => inputTables(run, manifests).find(isLeft)?.name ?? null
   const isHeld = ({ product }: DeployedProduct) => held.isProduct(product.id)
   // Who asks for a run by himself is told what became of each product.
-  const leaving = run.isFollowing === true ? { leavesFor: run.connection.id } : {}
+  const leaving =
+    run.isFollowing === true ? { leaving: { connectionId: run.connection.id, tried: triedAgain(held) } } : {}
   return makeWave(run, followers, { unread, isHeld, ...leaving, done: [] }, deps)
 }
 

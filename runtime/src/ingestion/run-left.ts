@@ -29,7 +29,7 @@ interface LeftResult extends Readonly<Record<string, unknown>> {
  */
 export async function runLeft(
   { product, lease, signal }: LeftWork,
-  { connectionId }: LeftBy,
+  { connectionId, tried = {} }: LeftBy,
   deps: WaveDeps,
 ): Promise<LeftResult> {
   await pruneLeft(deps.pool, product.id)
@@ -39,7 +39,9 @@ export async function runLeft(
   if (version?.normalised.compute.trigger !== 'on_ingestion') return { products: [] }
   const holds = await holdsOf(deps.pool, connectionId)
   const isHeld = (one: { readonly product: Product }) =>
-    holds.some(({ kind, part, isHeld: waits }) => waits && kind === 'product' && part === one.product.id)
+    holds.some(({ kind, part, failures, isHeld: waits }) => {
+      return waits && kind === 'product' && part === one.product.id && failures !== tried[part]
+    })
   const first = [{ product, manifests: version.normalised }]
   const wave = await makeWave({ lease, signal }, first, { unread: () => null, isHeld, done: [] }, deps)
   // A version that was deployed meanwhile is made by the next attempt.

@@ -66,6 +66,16 @@ describe('how a table is read by its log', () => {
     )
     assert.equal(mode([{ mode: 'auto' }], found(['id'], 'updated_at')).mode, 'incremental')
   })
+  it('says who asks for it, to those who have written another mode as well', () => {
+    const reason = (...inputs: readonly Partial<Input>[]) => mode(inputs, found(['id'], 'updated_at')).reason
+    const taken = { name: 'theirs', mode: 'cdc', isChosen: true } as const
+    assert.match(reason(taken, taken), /^no mode is written/)
+    assert.equal(
+      reason({ name: 'own', mode: 'incremental' }, taken),
+      'the input "theirs" names no mode, and its version took the log of the source for it',
+    )
+    assert.equal(reason(taken, { name: 'asks', mode: 'cdc' }), 'the input "asks" asks for it')
+  })
   it('is not where somebody wants the table whole, or it has no key', () => {
     assert.equal(mode([{ mode: 'cdc' }, { mode: 'full' }], found(['id'], null)).mode, 'full')
     assert.throws(() => mode([{ mode: 'cdc' }], found([], null)), { code: 'changes_refused' })

@@ -98,7 +98,7 @@ export function isReadByLog({ inputs }: Pick<SourceTable, 'inputs'>): boolean {
 
 /** By the key that the source enforces: its log finds rows by no other. */
 function byLog(
-  { name }: Pick<SourceTable, 'name'>,
+  { name, inputs }: Pick<SourceTable, 'name' | 'inputs'>,
   { primaryKey }: Pick<DiscoveredTable, 'primaryKey'>,
   asks: Input,
 ): ReadMode {
@@ -108,10 +108,10 @@ function byLog(
       remedy: 'Give the table a primary key, or use mode: full.',
     })
   }
-  const reason =
-    asks.isChosen === true
-      ? 'no mode is written, and the log of its source tells what has changed and what is gone'
-      : `the input "${asks.name}" asks for it`
+  const taken = inputs.every(({ isChosen }) => isChosen === true)
+    ? 'no mode is written, and the log of its source tells what has changed and what is gone'
+    : `the input "${asks.name}" names no mode, and its version took the log of the source for it`
+  const reason = asks.isChosen === true ? taken : `the input "${asks.name}" asks for it`
   return { mode: 'cdc', reason, cursorColumn: null, primaryKey, deletes: 'log', deletesReason: null }
 }
 

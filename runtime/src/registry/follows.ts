@@ -114,20 +114,19 @@ export interface FailedPart extends Pick<Hold, 'kind' | 'part' | 'errorCode'> {
   readonly againMs: number
 }
 
-/** Those that failed wait; the others wait no more, but for those that were `left` as they are. */
+/** Those that failed wait; those that are `over` wait no more, unless they have failed once more since they were read. */
 export async function settleHolds(
   tx: Transaction,
   connectionId: string,
   failed: readonly FailedPart[],
-  left: readonly Pick<Hold, 'kind' | 'part'>[],
+  over: readonly Pick<Hold, 'kind' | 'part' | 'failures'>[],
 ): Promise<void> {
   await change(
     tx,
     'keeping what waits for another try',
-    `delete from follow_holds h where connection_id = $1
-       and not exists (select from jsonb_to_recordset($2::jsonb) as kept (kind text, part text)
-         where kept.kind = h.kind and kept.part = h.part)`,
-    [connectionId, json([...failed, ...left].map(({ kind, part }) => ({ kind, part })))],
+    `delete from follow_holds h using jsonb_to_recordset($2::jsonb) as ended (kind text, part text, failures int)
+     where h.connection_id = $1 and h.kind = ended.kind and h.part = ended.part and h.failures = ended.failures`,
+    [connectionId, json(over.map(({ kind, part, failures }) => ({ kind, part, failures })))],
   )
   await addHolds(tx, connectionId, failed)
 }

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { inTransaction } from '../database/pools.ts'
+import { addHolds, holdsOf, settleHolds } from './follows.ts'
 import { leaveToRun, leftBy, leftRunOf } from './left-runs.ts'
 import { makingTimes, noteMaking } from './makings.ts'
 import { type ClaimedRun, claimRun, finishRun } from './run-claims.ts'
 import { cancelRun, enqueueRun, queuedRunOf } from './runs.ts'
+import type { Transaction } from './sql.ts'
 import { ANN, startTestRegistry, type TestRegistry } from './testing.ts'
 import type { Tier } from './tiers.ts'
 
@@ -23,8 +25,8 @@ async function wave(tier: Tier = 'standard') {
   const { id: connectionId } = await registry.connection(tenant)
   await enqueueRun(registry.pool, { tenant, kind: 'ingestion', connectionId, trigger: 'schedule', createdBy: ANN })
   const { lease } = (await claim()) as ClaimedRun
-  const leave = (productId: string) =>
-    inTransaction(registry.pool, (tx) => leaveToRun(tx, lease, { productId, connectionId }))
+  const leave = (productId: string, tried = {}) =>
+    inTransaction(registry.pool, (tx) => leaveToRun(tx, lease, { productId, connectionId, tried }))
   const product = async () => (await registry.product(tenant)).id
   return {
     tenant,
@@ -75,6 +77,37 @@ describe('a product that is left', () => {
     })
     assert.deepEqual(((await claim()) as ClaimedRun).run.id, asked.id)
     assert.notEqual(await token(), before)
+  })
+
+  it('is tried again with whatever has failed before, of all waves that leave it', async () => {
+    const { leave, product, connectionId, lease } = await wave()
+    const id = await product()
+    const first = await leave(id)
+    assert.equal(await leave(id, { prd_a: 1 }), first)
+    assert.equal(await leave(id, { prd_a: 2, prd_b: 1 }), first)
+    const claimed = (await claim()) as ClaimedRun
+    assert.deepEqual(leftBy(claimed.run), { connectionId, runId: lease.runId, tried: { prd_a: 2, prd_b: 1 } })
+    const next = await leave(id, { prd_a: 3 })
+    assert.notEqual(next, first)
+    await finishRun(registry.pool, claimed.lease, { state: 'succeeded' })
+    const later = (await claim()) as ClaimedRun
+    assert.deepEqual([later.run.id, leftBy(later.run)?.tried], [next, { prd_a: 3 }])
+  })
+
+  it('waits, where it has failed by itself while a wave settles what it has tried', async () => {
+    const { connectionId } = await wave()
+    const of = (part: string) => ({ kind: 'product', part, errorCode: 'quality_blocked', againMs: 60_000 }) as const
+    const settle = (work: (tx: Transaction) => Promise<void>) => inTransaction(registry.pool, work)
+    await settle((tx) => addHolds(tx, connectionId, ['mended', 'again'].map(of)))
+    const known = await holdsOf(registry.pool, connectionId)
+    // Runs that products are left to tell of one that was known, and of one that was not.
+    await settle((tx) => addHolds(tx, connectionId, ['again', 'new'].map(of)))
+    await settle((tx) => settleHolds(tx, connectionId, [], known))
+    const left = (await holdsOf(registry.pool, connectionId)).map(({ part, failures }) => [part, failures])
+    assert.deepEqual(left, [
+      ['again', 2],
+      ['new', 1],
+    ])
   })
 
   it('is left anew where somebody has ended the run', async () => {
