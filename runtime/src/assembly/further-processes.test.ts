@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isSluiceError } from '@sluice/sdk'
 import { loadConfig } from '../config.ts'
 import { Reception } from '../http/reception.ts'
