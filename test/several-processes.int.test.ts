@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import koffi from 'koffi'
 import pg from 'pg'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
@@ -196,6 +197,15 @@ function furtherProcesses(): readonly number[] {
     .map(Number)
 }
 
+const OPEN_FILES = 7
+const setLimit = koffi.load(null).func('int prlimit(int pid, int resource, const uint64_t *limit, void *former)')
+
+/** From now on the process opens no file more, also none that it is given; those that it has stay. */
+function letOpen(pid: number, files: number): void {
+  const [, hard] = /^Max open files +\d+ +(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8')) ?? []
+  assert.equal(setLimit(pid, OPEN_FILES, [files, Number(hard)], null), 0)
+}
+
 /** Files with the text, of changed rows that wait on disk for those who follow products. */
 async function spooled(text: string): Promise<readonly string[]> {
   const found: string[] = []
@@ -351,6 +361,18 @@ describe('two processes at one port', { skip: process.platform !== 'linux', time
       assert.deepEqual(await spooled(mine), [])
       await until('neither answers it', async () => JSON.stringify(await found()) === '[[0,404,0],[0,404,0]]')
     })
+  })
+
+  it('answer for one that has no room for a connection, and it has some again when there is room', async () => {
+    const [full] = furtherProcesses()
+    assert.ok(full !== undefined)
+    const token = await tokenOf('acme')
+    letOpen(full, 3)
+    const lines = Array.from({ length: 40 }, () => new Line(token))
+    for (const { status } of await Promise.all(lines.map((line) => line.get('/healthz')))) assert.equal(status, 200)
+    for (const line of lines) line.close()
+    letOpen(full, 4096)
+    await withLines(token, async ([, second]) => assert.equal((await second.get(LOOKUP)).status, 200))
   })
 
   it('take over what one had that was killed, and another takes its place', async () => {

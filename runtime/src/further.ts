@@ -46,6 +46,7 @@ export function runFurther(): Promise<never> {
       },
       metrics: () => serving?.metrics() ?? '',
       forget: (tenant: string) => serving?.forgetRows(tenant),
+      hear: () => null,
       end: (graceMs: number) => serving?.server.end(graceMs),
     },
     hears: {

@@ -25,6 +25,9 @@ const SCRAPE_MS = 2_000
 /** Who has been asked to end what it has begun says so a little after its time at the latest; who does not is held up. */
 const SAYS_MS = 250
 
+/** Far longer than a connection takes to reach a process that is not held up. */
+const LOOK_AFTER_MS = 500
+
 /** Until it is said that rows could not be forgotten. */
 const FORGET_MS = 60_000
 
@@ -62,6 +65,9 @@ interface Running {
   readonly channel: ProcessChannel
   readonly ended: Promise<HowItEnded>
   seat: Seat | null
+  /** The last connection that it was given. */
+  given: number
+  isLookedAfter: boolean
 }
 
 export class FurtherProcesses {
@@ -174,7 +180,7 @@ export class FurtherProcesses {
     }
     const channel = new ProcessChannel(child, { answers, hears })
     const ended = endOf(child)
-    const running: Running = { child, channel, ended, seat: null }
+    const running: Running = { child, channel, ended, seat: null, given: 0, isLookedAfter: false }
     this.#running.set(index, running)
     void ended.then(() => {
       running.seat?.remove()
@@ -191,7 +197,30 @@ export class FurtherProcesses {
       throw error
     }
     this.#clearing.delete(index)
-    running.seat = reception.admit((socket, id) => channel.tell('connection', id, socket))
+    running.seat = reception.admit((socket, id) => {
+      channel.tell('connection', id, socket)
+      running.given = id
+      if (!running.isLookedAfter) void this.#lookAfter(running)
+    })
+  }
+
+  /** Until it has taken what it was given: of a connection that does not reach it the system tells neither end. */
+  async #lookAfter(running: Running): Promise<void> {
+    running.isLookedAfter = true
+    try {
+      do {
+        await sleep(LOOK_AFTER_MS, undefined, { ref: false })
+        const { given } = running
+        // What was told before has been heard when this is answered.
+        if (running.seat?.isAwaited) await running.channel.ask('hear', null)
+        running.seat?.heard(given)
+      } while (running.seat?.isAwaited)
+    } catch (error) {
+      // What it was given goes to others when it has ended.
+      ignoreGone(error)
+    } finally {
+      running.isLookedAfter = false
+    }
   }
 
   /** Until the runtime stops. */
