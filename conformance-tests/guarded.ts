@@ -4,6 +4,7 @@
  */
 import { isSluiceError } from '@sluice/sdk'
 import { CheckFailure } from './check.ts'
+import { awaited, streamed } from './unanswered.ts'
 
 export type Owner = 'store' | 'connector'
 
@@ -48,7 +49,7 @@ function answered(hook: string, name: string, call: () => unknown): unknown {
   }
   const method = isStream ? Symbol.asyncIterator : 'then'
   if (typeof (answer as Readonly<Record<typeof method, unknown>> | null | undefined)?.[method] === 'function')
-    return answer
+    return isStream ? streamed(hook, answer as AsyncIterable<unknown>) : awaited(hook, answer as PromiseLike<unknown>)
   throw wrongAnswer(hook, answer, isStream)
 }
 

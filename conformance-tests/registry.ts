@@ -1,4 +1,5 @@
 import type { Check } from './check.ts'
+import { answerEdgeChecks } from './checks/answer-edges.ts'
 import { awaitedChecks } from './checks/awaited.ts'
 import { besideChecks } from './checks/beside.ts'
 import { capabilityChecks } from './checks/capabilities.ts'
@@ -21,6 +22,7 @@ import { madeAnewChecks } from './checks/made-anew.ts'
 import { manifestChecks } from './checks/manifest.ts'
 import { maskingChecks } from './checks/masking.ts'
 import { nearNameChecks } from './checks/near-names.ts'
+import { nearStateChecks } from './checks/near-states.ts'
 import { notThereChecks } from './checks/not-there.ts'
 import { openingChecks } from './checks/opening.ts'
 import { pageChecks } from './checks/pages.ts'
@@ -34,6 +36,8 @@ import { rejectChecks } from './checks/rejects.ts'
 import { roundTripChecks } from './checks/round-trip.ts'
 import { scheduleChecks } from './checks/schedules.ts'
 import { schemaChecks } from './checks/schemas.ts'
+import { setEdgeChecks } from './checks/set-edges.ts'
+import { takenSchemaChecks } from './checks/taken-schemas.ts'
 import { timeEdgeChecks } from './checks/time-edges.ts'
 import { timeseriesChecks } from './checks/timeseries.ts'
 import { twinChecks } from './checks/twins.ts'
@@ -80,4 +84,8 @@ export const CHECKS: readonly Check[] = [
   ...provisionedAgainChecks,
   ...growthChecks,
   ...everyPageChecks,
+  ...setEdgeChecks,
+  ...nearStateChecks,
+  ...answerEdgeChecks,
+  ...takenSchemaChecks,
 ].sort((left, right) => left.id - right.id)

@@ -22,7 +22,7 @@ test('numbers and names of checks are unique', () => {
   const names = all.flatMap((check) => [check.name, ...('aliases' in check ? (check.aliases ?? []) : [])])
   assert.equal(new Set(all.map(({ id }) => id)).size, all.length)
   assert.equal(new Set(names).size, names.length)
-  assert.deepEqual([CHECKS.length >= 124, CONNECTOR_CHECKS.length, HONESTY_CHECKS.length], [true, 81, 8])
+  assert.deepEqual([CHECKS.length >= 124, CONNECTOR_CHECKS.length, HONESTY_CHECKS.length], [true, 85, 8])
 })
 
 test('a store without optional capabilities runs their checks inverted', async () => {

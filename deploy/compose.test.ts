@@ -14,7 +14,7 @@ import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { openPool } from '../runtime/src/database/pools.ts'
 import { httpMetrics } from '../runtime/src/http/metrics.ts'
-import { captureMetrics, followMetrics } from '../runtime/src/metrics/captures.ts'
+import { captureMetrics, followMetrics, logSpoolMetrics } from '../runtime/src/metrics/captures.ts'
 import { spoolMetrics } from '../runtime/src/metrics/change-spools.ts'
 import { changeMetrics } from '../runtime/src/metrics/changes.ts'
 import { comparisonMetrics } from '../runtime/src/metrics/comparisons.ts'
@@ -200,6 +200,7 @@ test('rules and dashboards speak of metrics that there are', async () => {
   logMetrics(registry, {})
   changeMetrics(registry, pool)
   captureMetrics(registry, pool)
+  logSpoolMetrics(registry, pool)
   followMetrics(registry, pool)
   pushMetrics(registry, pool)
   processMetrics(registry, { serving: 1, restarts: 0 })

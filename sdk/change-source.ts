@@ -134,6 +134,8 @@ export interface AwaitRequest {
 export type ChangeNews = { readonly kind: 'changed' } | { readonly kind: 'quiet'; readonly position: ChangePosition }
 
 export interface RefusalsRequest {
+  /** Whether what this capture needs could be made, too, where it is not there yet: throws what `prepare` would. Absent: of the tables alone. */
+  readonly capture?: string
   readonly streams: readonly ChangeStream[]
   readonly signal: AbortSignal
 }

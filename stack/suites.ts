@@ -138,7 +138,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(continuous|default-modes|erased-rows|erased-sources|housekeeping|kept-modes|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls|schema-contracts|slow-products|slow-waves).stack.test.ts',
+      'test/!(continuous|default-modes|erased-rows|erased-sources|housekeeping|kept-modes|lake-away|large-product|live-source|postgresql-log|pushed-rows|replayed-rows|s3-files-walls|schema-contracts|slow-products|slow-waves).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -151,11 +151,11 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     startedByTests: ['versitygw'],
     tests: [
-      'test/{continuous,default-modes,kept-modes,large-product,live-source,postgresql-log}.stack.test.ts',
+      'test/{continuous,default-modes,kept-modes,lake-away,large-product,live-source,postgresql-log}.stack.test.ts',
       'runtime/src/ingestion/*.stack.test.ts',
       'plugins/connectors/postgresql/log/*.stack.test.ts',
     ],
-    expectedSeconds: 400,
+    expectedSeconds: 800,
   },
   // Tables that change their shape under products with contracts.
   { name: 'contracts', servers: [], tests: ['test/schema-contracts.stack.test.ts'], expectedSeconds: 250 },

@@ -160,6 +160,9 @@ interface Fact {
 }
 
 const role = (what: string) => () => source.sql(`ALTER ROLE ${source.settings.user} ${what}`)
+const slots = (what: string) => source.sql(`SELECT ${what}('taken' || n) FROM generate_series(1, 4) n`)
+const mayCreate = (how: string, whom: string) =>
+  source.sql(`${how} CREATE ON DATABASE ${source.settings.database} ${whom} ${source.settings.user}`)
 const table = (name: string, why: RegExp): Fact => ({
   name: `table ${name}`,
   why,
@@ -189,6 +192,16 @@ const FACTS: readonly Fact[] = [
     rank: 3,
     source: role('NOREPLICATION'),
     undo: role('REPLICATION'),
+  },
+  {
+    ...{ name: 'no free slot', why: /all its replication slots are taken.*pg_drop_replication_slot/, rank: 3.6 },
+    source: () => slots('pg_create_physical_replication_slot'),
+    undo: () => slots('pg_drop_replication_slot'),
+  },
+  {
+    ...{ name: 'no right to make a publication', why: /may not make a publication.*GRANT CREATE/, rank: 3.5 },
+    source: () => mayCreate('REVOKE', 'FROM'),
+    undo: () => mayCreate('GRANT', 'TO'),
   },
   table('keyless', /no key.*ADD PRIMARY KEY/),
   table('theirs', /only who owns a table.*OWNER TO/),

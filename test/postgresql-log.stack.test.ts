@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -11,7 +11,7 @@ import { escapeLiteral } from 'pg'
 import { sourceHost } from '../plugins/connectors/postgresql/source-host.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
 import { inTransaction } from '../runtime/src/database/pools.ts'
-import { LOG_FAULT_POINTS } from '../runtime/src/fault-points.ts'
+import { LOG_FAULT_POINTS, SPOOL_FAULT_POINTS } from '../runtime/src/fault-points.ts'
 import type { IngestionDeps } from '../runtime/src/ingestion/ingestion-run.ts'
 import { runIngestion } from '../runtime/src/ingestion/run-ingestion.ts'
 import { SourceReaders } from '../runtime/src/ingestion/source-readers.ts'
@@ -102,6 +102,7 @@ async function sync(dies: string | null = null): Promise<void> {
         ended.signal.throwIfAborted()
       },
       openConnector: () => plugin.open(source.settings, sourceHost()),
+      logSpool: { bytes: 1e9, allBytes: 1e9 },
       readsAtOneMoment: () => false,
       productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
       checkStorage: async () => ({ bytes: 1e9, exceeded: () => new Error('too much') }),
@@ -175,6 +176,51 @@ test('whatever is written, and wherever runs die, the lake has what the source h
     await sync()
     await isAsSource()
     assert.deepEqual(await backfillsOf(lake.pool, connection.id), [])
+  }
+  assert.deepEqual(lost, [])
+  assert.equal((await capture(lake.pool, connection.id))?.generation, 1)
+})
+
+/** As of a mount that has gone. */
+async function withoutLake(work: () => Promise<void>): Promise<void> {
+  const here = join(lake.dir, 'store')
+  await rename(here, `${here}.away`)
+  await writeFile(here, '')
+  try {
+    await work()
+  } finally {
+    await rm(here)
+    await rename(`${here}.away`, here)
+  }
+}
+
+const confirmed = async () =>
+  (await source.sql('SELECT confirmed_flush_lsn::text AS at FROM pg_replication_slots'))[0]?.['at']
+
+test('whatever is written while the lake is away, and wherever runs die, the source may forget it and the lake gets it', {
+  timeout: 1_200_000,
+}, async () => {
+  const points = [...SPOOL_FAULT_POINTS, ...LOG_FAULT_POINTS]
+  const dies = () => (any(2) === 0 ? (points[any(points.length)] as string) : null)
+  for (let round = 0; round < ROUNDS; round += 1) {
+    await withoutLake(async () => {
+      for (let again = any(3); again >= 0; again -= 1) {
+        await write(1 + any(12))
+        const writing = write(6)
+        if (any(6) === 0) await askFor('public.b')
+        await sync(dies()).catch(() => undefined)
+        await writing
+      }
+      await write(1)
+      const before = await confirmed()
+      await assert.rejects(sync(), { code: 'log_spooled' })
+      assert.notEqual(await confirmed(), before)
+    })
+    await write(any(4))
+    if (any(2) === 0) await sync(points[any(points.length)] as string)
+    await sync()
+    await isAsSource()
+    assert.equal((await capture(lake.pool, connection.id))?.spool.pieces, 0)
   }
   assert.deepEqual(lost, [])
   assert.equal((await capture(lake.pool, connection.id))?.generation, 1)

@@ -89,7 +89,10 @@ export const besideChecks: readonly Check[] = [
 ]
 
 /** SIMPLE with one thing changed in it, or two. */
-function changesOf({ random, level }: CheckContext): readonly (readonly [string, TableSchema])[] {
+export function changesOf({
+  random,
+  level,
+}: Pick<CheckContext, 'random' | 'level'>): readonly (readonly [string, TableSchema])[] {
   const column = (name: string, type: LogicalType, nullable: boolean): Column => ({ name, type, nullable })
   type Change = readonly [string, (schema: TableSchema) => TableSchema]
   const columns =

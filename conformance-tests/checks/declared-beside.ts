@@ -1,9 +1,10 @@
 /** Operations of a plugin's own: where their pages end, and datasets beside each other. */
-import { CLEAR, type Row } from '@sluice/sdk'
+import { CLEAR, type ReadPolicy, type Row } from '@sluice/sdk'
 import { type Check, expect, vacuous } from '../check.ts'
 import { cellsText } from '../compare.ts'
 import type { CheckContext, DatasetWish } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
+import { openPolicy } from '../reading.ts'
 import { DECLARED_OPERATION } from '../requirements.ts'
 import { changed, rowsOf, SIMPLE } from '../shapes.ts'
 import { broken, INPUTS_REMEDY, pageOf, type Trial, trialsOf, whole } from './declared.ts'
@@ -76,6 +77,29 @@ export const declaredBesideChecks: readonly Check[] = [
       }
     },
   },
+  {
+    id: 191,
+    name: 'pages-of-operations-are-full-under-every-policy',
+    level: 'core',
+    requires: [DECLARED_OPERATION],
+    async run(context) {
+      // Every second row is hidden, among them the best ones of some input.
+      const dataset = await context.filled(2 * ROWS)
+      const shown = [...dataset.content.values()].filter((_, index) => index % 2 === 0).map(([id = null]) => id)
+      const rows = { op: 'in', column: 'id', values: shown.map((literal) => ({ literal })) } as const
+      const policy: ReadPolicy = { ...openPolicy(SIMPLE), rows }
+      let tried = 0
+      for (const trial of trialsOf(context, dataset)) {
+        const { length } = await whole(context.store, dataset, trial, policy)
+        if (length < 2) continue
+        tried += 1
+        for (const limit of new Set([1, 2, Math.ceil(length / 2), length])) {
+          await expectPages(context, dataset, trial, limit, Math.ceil(length / limit), policy)
+        }
+      }
+      expect(tried > 0, () => vacuous('no operation found two rows that the policy shows', INPUTS_REMEDY))
+    },
+  },
 ]
 
 async function expectPages(
@@ -84,20 +108,23 @@ async function expectPages(
   trial: Trial,
   limit: number,
   wanted: number,
+  policy: ReadPolicy = openPolicy(SIMPLE),
 ): Promise<void> {
   let pages = 0
+  let short = 0
   let after: Awaited<ReturnType<typeof pageOf>>['next']
   do {
-    const page = await pageOf(store, target, trial, { limit, ...(after ? { after } : {}) })
+    const page = await pageOf(store, target, trial, { policy, limit, ...(after ? { after } : {}) })
     pages += 1
     after = page.next
+    if (after !== undefined && page.rows.length < limit) short += 1
   } while (after !== undefined && pages <= wanted)
-  expect(pages === wanted && after === undefined, () => ({
-    ...broken(trial, `${wanted * limit} rows in pages of ${limit} do not end with the last one`),
+  expect(pages === wanted && after === undefined && short === 0, () => ({
+    ...broken(trial, `its rows in pages of ${limit} are not full pages that end with the last row`),
     expected: `${wanted} pages, the last without next`,
-    came: `${pages} pages${after === undefined ? '' : ', and next again'}`,
-    why: 'next says that a row follows: who is led to an empty page waits for rows that there are not',
-    remedy: 'Ask for one row more than the page holds, and give next where it came.',
+    came: `${pages} pages${after === undefined ? '' : ', and next again'}, ${short} of them with fewer rows and next`,
+    why: 'next says that a row follows the last one given: a page that is short, or leads to an empty one, tells of rows that are hidden',
+    remedy: 'Apply the policy before the limit, ask for one row more than the page holds, and give next where it came.',
   }))
 }
 

@@ -25,15 +25,45 @@ export const growthChecks: readonly Check[] = [
       const { dataset, ways } = await readable(context, 40)
       const reads = READS[context.level]
       for (const way of ways) {
-        const { bytes, handles } = await growthOf(context, dataset, way, reads)
-        expect(bytes <= MOST_BYTES, () => kept(way, `${Math.round(bytes)} bytes at each read`, `${MOST_BYTES} bytes`))
+        const { bytes, handles } = await growthOf(context, (count) => readOften(context, dataset, way, count), reads)
+        expect(bytes <= MOST_BYTES, () =>
+          kept(way.name, `${Math.round(bytes)} bytes at each read`, `${MOST_BYTES} bytes`),
+        )
         expect(handles <= reads / HANDLES_PER, () =>
-          kept(way, `${handles} files, sockets or timers after ${reads} reads`, 'none that stays'),
+          kept(way.name, `${handles} files, sockets or timers after ${reads} reads`, 'none that stays'),
+        )
+      }
+    },
+  },
+  {
+    id: 195,
+    name: 'reads-left-in-their-middle-keep-nothing',
+    level: 'full',
+    async run(context) {
+      const { dataset, ways } = await readable(context, Math.min(LEFT_ROWS, context.capabilities.limits.maxReadRows))
+      for (const way of ways) {
+        const left = (reads: number) => leaveOften(context, dataset, way, reads)
+        const { bytes, handles } = await growthOf(context, left, LEFT_READS)
+        expect(bytes <= LEFT_BYTES, () =>
+          kept(
+            `${way.name}, left after its first batch`,
+            `${Math.round(bytes)} bytes at each read`,
+            `${LEFT_BYTES} bytes`,
+          ),
+        )
+        expect(handles <= 1, () =>
+          kept(`${way.name}, left after its first batch`, `${handles} files, sockets or timers`, 'none that stays'),
         )
       }
     },
   },
 ]
+
+/** Of an answer that a store may well give in several batches. */
+const LEFT_ROWS = 800
+const LEFT_READS = 24
+/** Far below an answer of so many rows. */
+const LEFT_BYTES = 16_384
 
 interface Growth {
   readonly bytes: number
@@ -41,12 +71,12 @@ interface Growth {
 }
 
 /** The least of all stretches, the first of which only warms up. */
-async function growthOf(context: CheckContext, dataset: Dataset, way: Way, reads: number): Promise<Growth> {
-  await readOften(context, dataset, way, reads)
+async function growthOf(context: CheckContext, read: (reads: number) => Promise<void>, reads: number): Promise<Growth> {
+  await read(reads)
   let before = await heldBy(context)
   let [bytes, handles] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
   for (let stretch = 0; stretch < STRETCHES; stretch += 1) {
-    await readOften(context, dataset, way, reads)
+    await read(reads)
     const after = await heldBy(context)
     bytes = Math.min(bytes, (after.bytes - before.bytes) / reads)
     handles = Math.min(handles, after.handles - before.handles)
@@ -61,6 +91,17 @@ async function readOften({ store }: CheckContext, { target }: Dataset, way: Way,
       way.read(store, target, { limit: way.isPaged ? 10 : 1, signal: new AbortController().signal }),
     )
     expect(rowCount > 0, () => vacuous(`${way.name} gives nothing`))
+  }
+}
+
+/** Whoever has seen enough goes after the first batch. */
+async function leaveOften({ store }: CheckContext, { target }: Dataset, way: Way, reads: number): Promise<void> {
+  for (let read = 0; read < reads; read += 1) {
+    const signal = new AbortController().signal
+    const batches = way.read(store, target, { limit: way.isPaged ? LEFT_ROWS : 1, signal })[Symbol.asyncIterator]()
+    const { done, value } = await batches.next()
+    await batches.return?.()
+    expect(done !== true && value.rowCount > 0, () => vacuous(`${way.name} gives nothing`))
   }
 }
 
@@ -95,12 +136,12 @@ function openFiles(): number {
   }
 }
 
-function kept(way: Way, came: string, expected: string) {
+function kept(way: string, came: string, expected: string) {
   return {
     what: `reads that have ended keep ${came}`,
     expected,
     came,
-    where: `${way.name}, over some hundreds of reads`,
+    where: `${way}, over many reads`,
     why: 'a runtime reads for months, and what is kept of each read ends it',
     remedy: 'Release what a read holds when its iteration ends, and bound what is remembered by a number.',
   }

@@ -119,6 +119,8 @@ async function outcomeOf(
     return null
   } catch (error) {
     if (isSluiceError(error)) return error
+    // It says by itself what is wrong.
+    if (error instanceof CheckFailure) throw error
     throw new CheckFailure(
       {
         what: `a write threw something other than a SluiceError: ${String(error)}`,

@@ -151,7 +151,49 @@ export const discoveryChecks: readonly ConnectorCheck[] = [
       )
     },
   },
+  {
+    id: 'C82',
+    name: 'discover-pages-while-tables-come-and-go',
+    level: 'core',
+    async run(context) {
+      for (const limit of [1, 2, 3]) await expectListedOnce(context, limit)
+    },
+  },
 ]
+
+/** After the first page that shows some of the check's tables one of these is dropped, and another is made. */
+async function expectListedOnce(context: ConnectorContext, limit: number): Promise<void> {
+  const tables = []
+  for (let count = 0; count < 7; count += 1) tables.push(await context.table())
+  const { connector } = await context.open()
+  const seen: string[] = []
+  let gone: string | null = null
+  let after: string | null = null
+  for (let pages = 0; pages < 1000; pages += 1) {
+    const page: { readonly tables: readonly DiscoveredTable[]; readonly next: string | null } =
+      await connector.discover({ after, limit }, callDeadline())
+    seen.push(...page.tables.map(({ name }) => name))
+    after = page.next
+    if (after === null) break
+    const shown = tables.find(({ name }) => seen.includes(name))
+    if (gone !== null || shown === undefined) continue
+    gone = shown.name
+    await context.fixture.drop(shown)
+    await context.table()
+  }
+  await connector.close()
+  for (const table of tables.filter(({ name }) => name === gone)) await context.fixture.create(table)
+  const staying = tables.filter(({ name }) => name !== gone)
+  const wrong = staying.filter(({ name }) => seen.filter((one) => one === name).length !== 1)
+  expect(wrong.length === 0 && gone !== null, () =>
+    wrongList(
+      gone === null
+        ? 'no page showed a table of the check'
+        : `in pages of ${limit} a table came not once, when another was dropped between two pages`,
+      wrong.map(({ name }) => name),
+    ),
+  )
+}
 
 /** Those of the types that the source can hold. */
 export function typesOf({ fixture }: ConnectorContext, types: readonly LogicalType[]): readonly LogicalType[] {

@@ -2,11 +2,11 @@
 import { type DiscoveredTable, isSluiceError, type ReadEvent, type ReadRequest, type Row, typeName } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { expect, type FailureParts, vacuous } from '../check.ts'
-import { Capture } from '../connector-capture.ts'
+import { Capture, markedIn } from '../connector-capture.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
 import type { SourceTable } from '../connector-fixture.ts'
 import { gather } from '../connector-reading.ts'
-import { rowsOf, SIMPLE } from '../shapes.ts'
+import { changed, rowsOf, SIMPLE } from '../shapes.ts'
 import { textOfBytes } from '../values.ts'
 import type { ConnectorCheck } from './check.ts'
 import { typesOf } from './discovery.ts'
@@ -38,6 +38,34 @@ export const exactnessChecks: readonly ConnectorCheck[] = [
         }
       }
       expect(rejects > 0, () => vacuous('no row was rejected', 'Look first at C27.'))
+    },
+  },
+  {
+    id: 'C84',
+    name: 'rejects-tell-nothing-else-of-their-rows',
+    level: 'core',
+    notFor: (_, { putWithout }) =>
+      putWithout ? null : 'the source can hold no row of which one value cannot be carried',
+    async run(context) {
+      const { table, rows } = await context.filled(5)
+      const told = rows.map((row, index) => changed(SIMPLE, row, { name: `${SECRET} ${index}` }))
+      const [odd = []] = told
+      if (!context.fixture.appendsOnly) await context.put(table, told.slice(1))
+      await context.fixture.putWithout?.(table, odd)
+      let rejects = 0
+      for (const mode of modesOf(context)) {
+        for (const parts of [{}, { columns: [...table.primaryKey, 'amount'] }, markedIn(table)]) {
+          const { connector } = await context.open()
+          for await (const event of context.events(connector, table, { mode, ...parts })) {
+            if (event.kind !== 'reject') continue
+            rejects += 1
+            expect(!event.reason.includes(SECRET), () => tellsRow('the reason of a reject', `mode ${mode}`))
+          }
+          await connector.close()
+        }
+      }
+      expect(rejects > 0, () => vacuous('no row was rejected', 'Look first at C27.'))
+      expect(!context.logger.text().includes(SECRET), () => tellsRow('a line of the log', 'of reads with rejects'))
     },
   },
   {
@@ -200,6 +228,17 @@ function expectReject({ reason, column, key, raw }: Reject, table: SourceTable, 
     why: 'reasons are counted, logged and shown to whoever sees the run; values only to who may see the row',
     remedy: 'Say in the reason what is wrong with the value, and give the value as raw.',
   }))
+}
+
+const SECRET = 'heron-2f6c'
+
+function tellsRow(what: string, where: string) {
+  return {
+    what: `${what} tells a value of its row, of another column than the one at fault`,
+    where: `connector.read, ${where}`,
+    why: 'reasons are counted, logged and shown to whoever sees the run; values only to who may see the row',
+    remedy: 'Say in the reason what is wrong with the value; the row goes into `row` and `raw` alone.',
+  }
 }
 
 /** Shorter ones may stand in a sentence by chance. */

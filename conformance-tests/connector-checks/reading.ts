@@ -7,7 +7,8 @@ import type { Gathered } from '../connector-reading.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 import type { ConnectorCheck } from './check.ts'
 
-const MANY = { core: 400, full: 5000, hard: 30_000 } as const
+/** At `full` more than one batch may hold. */
+const MANY = { core: 400, full: 10_400, hard: 30_000 } as const
 const MAX_BATCH_ROWS = 10_000
 export const MAX_CHUNK_BYTES = 4 << 20
 

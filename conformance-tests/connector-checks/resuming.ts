@@ -51,6 +51,36 @@ export const resumingChecks: readonly ConnectorCheck[] = [
     },
   },
   {
+    id: 'C83',
+    name: 'states-stay-small-however-much-was-read',
+    level: 'core',
+    requires: 'incremental',
+    notFor: ({ capabilities: { modes } }) =>
+      modes.includes('incremental') ? null : 'a connector that reads in full has nothing to go on from',
+    async run(context) {
+      const columns = [{ name: 'key', type: 'string', nullable: false }, ...SIMPLE.columns] as SourceTable['columns']
+      const table = await context.table({ columns, primaryKey: ['key'] })
+      let state: ConnectorState | null = null
+      // Of both reads together the keys alone are more than a state may hold.
+      for (const from of [1, 401]) {
+        const rows = rowsOf({ columns, primaryKey: [] }, from, 400, context.random)
+        await context.put(
+          table,
+          rows.map((row, index) =>
+            changed({ columns, primaryKey: [] }, row, { key: `${from + index} `.padEnd(120, 'k') }),
+          ),
+        )
+        const given = await context.resume(table, state)
+        const sizes = given.states.map((one) => Buffer.byteLength(JSON.stringify(one.state)))
+        expect(given.rows.length >= 400, () => lost(`${given.rows.length} rows of 400 came`))
+        expect(Math.max(...sizes) <= MAX_STATE_BYTES, () =>
+          lost(`after ${from + 399} rows a state has ${Math.max(...sizes)} bytes, of at most ${MAX_STATE_BYTES}`),
+        )
+        state = given.state
+      }
+    },
+  },
+  {
     id: 'C16',
     name: 'resume-dups-bounded-and-declared',
     level: 'core',
@@ -259,6 +289,34 @@ export const resumingChecks: readonly ConnectorCheck[] = [
         rows,
         [(await context.resume(table, null)).rows.filter(([id]) => Number(id) < 100)],
         'and all others are there',
+      )
+    },
+  },
+  {
+    id: 'C85',
+    name: 'a-time-ahead-of-the-clock-hides-no-later-row',
+    level: 'core',
+    requires: 'incremental',
+    async run(context) {
+      const { table, rows } = await context.filled(6, { cursorColumn: 'at' })
+      const timed = (from: number, ms: number) =>
+        rowsOf(SIMPLE, from, 2, context.random).map((row) =>
+          changed(SIMPLE, row, { at: new Date(ms).toISOString().replace('Z', '000Z') }),
+        )
+      const ahead = timed(80, Date.now() + 200 * DAY_MS)
+      await context.put(table, ahead)
+      const first = await context.resume(table, null)
+      const later = timed(90, Date.now())
+      await context.put(table, later)
+      const next = await context.resume(table, first.state)
+      const latest = timed(100, Date.now())
+      await context.put(table, latest)
+      const last = await context.resume(table, next.state)
+      expectMerged(
+        table,
+        [...rows, ...ahead, ...later, ...latest],
+        [first.rows, next.rows, last.rows],
+        'rows of now, after one whose time is ahead of the clock was read',
       )
     },
   },

@@ -14,6 +14,7 @@ import { contractConnectors } from './contract.ts'
 import { leavingSaboteurs } from './leaving.ts'
 import { logPlaceSaboteurs } from './log-places.ts'
 import { logRowSaboteurs } from './log-rows.ts'
+import { outsideConnectors } from './outside.ts'
 import { toldSaboteurs } from './told.ts'
 import { laterConnectorSaboteurs, unseenConnectorSaboteurs } from './unseen.ts'
 import { valueSaboteurs } from './values.ts'
@@ -33,6 +34,7 @@ export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
   ...laterConnectorSaboteurs,
   ...toldSaboteurs,
   ...leavingSaboteurs,
+  ...outsideConnectors,
   saboteur(
     'does not call its password a secret',
     ['C1'],

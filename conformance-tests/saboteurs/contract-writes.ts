@@ -12,7 +12,7 @@ const addressOf = ({ scope, domain, product, variant }: Asked) =>
   JSON.stringify([scope.tenant, domain, product, variant])
 
 /** The newest content changed behind a write that was applied. */
-function afterWrite(
+export function afterWrite(
   store: Store,
   memory: ReferenceMemory,
   change: (

@@ -9,6 +9,8 @@ import { lifeCycleSaboteurs } from './life-cycle.ts'
 import { momentSaboteurs } from './moments.ts'
 import { nameSaboteurs } from './names.ts'
 import { operationSaboteurs } from './operations.ts'
+import { outsideReads } from './outside-reads.ts'
+import { outsideWrites } from './outside-writes.ts'
 import { placeSaboteurs } from './places.ts'
 import { readSaboteurs } from './reads.ts'
 import { timeSaboteurs } from './time.ts'
@@ -40,6 +42,8 @@ export const SABOTEURS: readonly Saboteur[] = [
   ...awaitedSaboteurs,
   ...pageSaboteurs,
   ...leavingSaboteurs,
+  ...outsideWrites,
+  ...outsideReads,
 ]
 
 export { nullStorePlugin } from './null-store.ts'

@@ -146,7 +146,8 @@ export function expectedAt(
       if (version.lookup === null) return { code: 'endpoint_not_declared' }
       if (version.lookup.mode !== 'type_2')
         return isLost && version.lookup.mode !== 'current' ? null : { code: 'history_not_kept' }
-      return isLost ? { code: 'column_masked' } : { rows: shown }
+      if (isLost) return { code: 'column_masked' }
+      return isTracked(version, reader) ? { rows: shown } : { code: 'history_not_kept' }
     case 'timeseries':
       return version.timeseries === null ? { code: 'endpoint_not_declared' } : { rows: shown }
     case 'realtime': {
@@ -160,6 +161,10 @@ export function expectedAt(
     }
   }
 }
+
+/** A history is of columns that the reader has. */
+const isTracked = (version: Version, reader: Reader): boolean =>
+  version.columns.some((column) => version.lookup?.tracked.includes(column.name) && maskFor(reader, column) !== 'omit')
 
 const isIndexed = (version: Version): boolean =>
   keyOf(version).every(({ name }) => version.lookup?.index.includes(name) ?? false)

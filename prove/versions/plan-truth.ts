@@ -63,6 +63,7 @@ const KNOWN_REASONS = [
   /has not been ingested yet$/,
   /lacks? values/,
   /was read when no product used/,
+  /^the transform gives no value for .* which output.yaml requires$/,
 ]
 
 /** The groups that stand for the readers. */
@@ -110,7 +111,9 @@ function placesIn({ stores }: Json, { from, next }: Planned): readonly string[] 
   return [
     ...same('stores', told.toSorted(), [...wanted].toSorted()),
     ...(isSame && rebuilt.length > 0
-      ? [`plan: ${rebuilt[0].endpoint} is built anew though nothing of its shape changes`]
+      ? [
+          `plan: ${rebuilt[0].endpoint} is built anew though nothing of its shape changes: ${JSON.stringify(rebuilt[0])}`,
+        ]
       : []),
   ]
 }

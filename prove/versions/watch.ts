@@ -53,6 +53,14 @@ export function judgeSettled(
   content: Content,
 ): readonly string[] {
   const found: string[] = []
+  const made = Map.groupBy(
+    [...answers].filter(([, { heard }]) => heard.version !== null),
+    ([, { heard }]) => heard.version,
+  )
+  if (made.size > 1) {
+    const told = [...made].map(([version, places]) => `${version} at ${places.map(([place]) => place).join('; ')}`)
+    found.push(`answers are of several versions: ${told.join(' | ')}`)
+  }
   for (const reader of READERS) {
     for (const door of doors) {
       const expected = expectedAt(door, reader, content)

@@ -40,6 +40,16 @@ export const LOG_FAULT_POINTS = [
   'log.begun-anew',
 ] as const
 
+/** Of runs that take up a log while the lake cannot be written, and of the one that gives it to the lake. */
+export const SPOOL_FAULT_POINTS = [
+  'log.keeping',
+  'log.kept',
+  'log.kept-acknowledged',
+  'log.unpacked',
+  'log.applied',
+  'log.committed',
+] as const
+
 /** Of rows that are pushed: when they come, and when a run takes them. */
 export const PUSH_FAULT_POINTS = [
   'push.before-store',

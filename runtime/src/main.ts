@@ -39,7 +39,7 @@ import { checkAddress } from './http/server.ts'
 import { endJobLeases } from './jobs/claims.ts'
 import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
-import { captureMetrics, followMetrics } from './metrics/captures.ts'
+import { captureMetrics, followMetrics, logSpoolMetrics } from './metrics/captures.ts'
 import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
@@ -213,6 +213,7 @@ export async function startRuntime(
       webhooks.kind,
     ]
     captureMetrics(assembled.metrics, platform.pool)
+    logSpoolMetrics(assembled.metrics, platform.pool)
     followMetrics(assembled.metrics, platform.pool)
     pushMetrics(assembled.metrics, platform.pool)
     const jobs = new JobWorker({

@@ -161,6 +161,7 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
     openConnector: (connection, options) => openConnector(platform, connection, options),
     readsAtOneMoment: (connection) => readsAtOneMoment(platform, connection),
     checkStorage: (tenant) => checkStorage(platform, tenant),
+    logSpool: { bytes: platform.config.log_spool.bytes, allBytes: platform.config.log_spool.all_bytes },
     scratchDirectory: platform.scratchDirectory,
     async tellLogLost(tx, { id, tenant, name }, { reason, runId }) {
       const data = { connection: name, reason, run: runId }

@@ -52,6 +52,23 @@ test('what comes next of a connection by its schedule, its log and its last run'
         'sluice logs run_2 tells why. sluice sync db tries again now.',
       ],
     ],
+    [
+      { log: { ...log, spooled: { bytes: 512, since: '2026-11-29T08:00:00.000Z', full_since: null } } },
+      ['No sync begins by itself.', 'Since 2026-11-29T08:00:00.000Z its log waits for the lake: 512 bytes.'],
+    ],
+    [
+      {
+        log: {
+          ...log,
+          spooled: { bytes: 512, since: '2026-11-29T08:00:00.000Z', full_since: '2026-11-29T08:30:00.000Z' },
+        },
+      },
+      [
+        'No sync begins by itself.',
+        'Since 2026-11-29T08:00:00.000Z its log waits for the lake: 512 bytes. There is no room for more of it.',
+      ],
+    ],
+    [{ log: { ...log, spooled: { bytes: 0, since: null, full_since: null } } }, ['No sync begins by itself.']],
   ]
   for (const [answer, lines] of said) assert.deepEqual(nextSync({ ...quiet, ...answer }), lines)
 })

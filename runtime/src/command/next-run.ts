@@ -32,12 +32,19 @@ export function nextRun({
   return schedule?.after === undefined ? at : `after ${schedule.after.join(', ')}`
 }
 
+interface LogAnswer {
+  readonly state: string
+  readonly message: string | null
+  readonly remedy: string | null
+  readonly spooled?: { readonly bytes: number; readonly since: string | null; readonly full_since: string | null }
+}
+
 export interface SyncAnswer {
   readonly connection: string
   readonly next_run_at: string | null
   readonly last_run: { readonly id: string; readonly state: string } | null
   readonly breaker: string | null
-  readonly log: { readonly state: string; readonly message: string | null; readonly remedy: string | null } | null
+  readonly log: LogAnswer | null
   readonly following: FollowingAnswer | null
 }
 
@@ -47,6 +54,11 @@ export function nextSync(lag: SyncAnswer): readonly string[] {
   const lines = [comes(lag, waits)]
   if (lag.log !== null && lag.log.state !== 'ok') {
     lines.push(`Its log is ${lag.log.state}: ${[lag.log.message, lag.log.remedy].filter(Boolean).join('. ')}`)
+  }
+  const spooled = lag.log?.spooled
+  if (spooled?.since) {
+    const full = spooled.full_since ? ' There is no room for more of it.' : ''
+    lines.push(`Since ${spooled.since} its log waits for the lake: ${spooled.bytes} bytes.${full}`)
   }
   const { last_run: run } = lag
   if (run?.state === 'failed' || (lag.following?.held ?? 0) > 0) {

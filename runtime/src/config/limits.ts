@@ -178,6 +178,25 @@ export const Push = Type.Object(
   { ...closed, description: 'Rows that are pushed to connections of the type push.' },
 )
 
+export const LogSpool = Type.Object(
+  {
+    bytes: Type.Integer({
+      default: 1024 ** 3,
+      minimum: 1024,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description:
+        'Bytes of a connection’s log that are kept in the registry, compressed; beyond that its source keeps it, as upkeep.max_retained_bytes lets it.',
+    }),
+    all_bytes: Type.Integer({
+      default: 4 * 1024 ** 3,
+      minimum: 1024,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Of all connections together.',
+    }),
+  },
+  { ...closed, description: 'Logs of sources that are taken up while the lake cannot be written.' },
+)
+
 export const Mcp = Type.Object(
   {
     enabled: Type.Boolean({ default: true, description: 'Whether agents are served at /mcp.' }),

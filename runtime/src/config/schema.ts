@@ -4,7 +4,7 @@ import { Auth, Cors, Masking } from './access.ts'
 import { closed } from './closed.ts'
 import { eventsOf, OpenLineage, Webhooks } from './events.ts'
 import { Http } from './http.ts'
-import { Limits, Mcp, Push } from './limits.ts'
+import { Limits, LogSpool, Mcp, Push } from './limits.ts'
 import { exportsOf, ObjectStore } from './object-stores.ts'
 import { Certificates, Plugins, Programs, Serving } from './plugins.ts'
 import { computeOf, Database, dashboardsOf, POLICY_KEY, PolicyEndpoint } from './servers-beside.ts'
@@ -120,6 +120,7 @@ const schemaOf = (takesOthers: boolean) =>
       wire: Wire,
       limits: Limits,
       push: Push,
+      log_spool: LogSpool,
       object_store: ObjectStore,
       upkeep: Upkeep,
       [POLICY_KEY]: PolicyEndpoint,

@@ -81,6 +81,16 @@ export const LOG_CODES = {
     title: 'No log of changes',
     remedy: 'Use mode incremental or full in inputs.yaml.',
   },
+  log_spooled: {
+    status: 503,
+    title: 'Log kept until the lake can be written',
+    remedy: 'Bring the lake back, or what writes it; what is kept of the log is applied then.',
+  },
+  log_spool_full: {
+    status: 503,
+    title: 'No room for more of a log',
+    remedy: 'Bring the lake back, or what writes it. Until then the source keeps its log.',
+  },
   position_lost: {
     status: 409,
     title: 'Position in the log lost',

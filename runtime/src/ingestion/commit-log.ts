@@ -9,13 +9,17 @@ import { expiredByCommit } from '../materializer/expirable-snapshots.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import { captureStreams, forgetStreams, savePosition, settleStreams } from '../registry/captures.ts'
 import { checkSource, sourceMark } from '../registry/connections.ts'
+import { fenced } from '../registry/fences.ts'
+import { type LogPiece, takenPiece } from '../registry/log-spool.ts'
 import { saveQuarantine } from '../registry/quarantine.ts'
 import { checkRun } from '../registry/run-claims.ts'
 import { saveTableProgress, tableProgress } from '../registry/run-progress.ts'
 import { type AppliedTable, applyLog } from './apply-log.ts'
 import type { SpooledTable } from './change-spool.ts'
 import type { IngestionDeps, IngestionRun } from './ingestion-run.ts'
+import { atLake } from './lake-away.ts'
 import type { ReadMode, SourceTable } from './source-tables.ts'
+import { tells } from './spooled-piece.ts'
 
 export interface LogTable {
   readonly table: SourceTable
@@ -34,6 +38,8 @@ export interface Piece {
   readonly readAt: Date
   /** What the tenant might still store when it was begun: none of its tables is published before the others. */
   readonly room: StorageRoom
+  /** It comes from the registry, and the source has forgotten it; null: it comes from the source. */
+  readonly spooled: LogPiece | null
 }
 
 interface Left {
@@ -57,7 +63,9 @@ export async function commitPiece(
     const { name } = one.table
     if (state.failures.has(name) || state.again.has(name) || !tells(one.spooled)) continue
     try {
-      const result = one.spooled.mustReread ? null : await apply(run, one, piece, { ...state, settled }, deps)
+      const result = one.spooled.mustReread
+        ? null
+        : await atLake(signal, () => apply(run, one, piece, { ...state, settled }, deps))
       if (result === null || result.counts.unknown > 0) state.again.add(name)
       else applied.set(name, result)
     } catch (error) {
@@ -103,7 +111,9 @@ export async function commitPiece(
         })
       }
       await forgetStreams(tx, connection.id, [...failed.keys(), ...state.again])
-      await savePosition(tx, connection.id, piece.position, piece.sourceTime)
+      if (piece.spooled === null) await savePosition(tx, connection.id, piece.position, piece.sourceTime)
+      // Another has taken it meanwhile.
+      else if (!(await takenPiece(tx, connection.id, piece.spooled))) throw fenced()
       if (piece.isLast) await settleStreams(tx, connection.id)
     },
     { signal },
@@ -111,8 +121,6 @@ export async function commitPiece(
   for (const { table, spooled } of piece.tables) notes.push(...notesOf(table.name, spooled, applied.get(table.name)))
   return { failed, notes }
 }
-
-const tells = ({ segments, isTruncated }: SpooledTable): boolean => segments.length > 0 || isTruncated
 
 async function apply(
   run: IngestionRun,

@@ -4,18 +4,10 @@
  * whole by the next run, and holds up no other.
  */
 import { rm } from 'node:fs/promises'
-import type {
-  ChangePosition,
-  ChangeSource,
-  ChangeStream,
-  Connector,
-  DiscoveredTable,
-  TableIncarnation,
-} from '@sluice/sdk'
+import type { ChangePosition, ChangeSource, Connector, DiscoveredTable, TableIncarnation } from '@sluice/sdk'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import { newTenantScratch } from '../lake/tenant-layout.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import { isLoggedAsUsed } from '../materializer/raw-summary.ts'
 import { backfillsOf, beginBackfills } from '../registry/backfills.ts'
@@ -34,12 +26,14 @@ import {
 import { databaseNow } from '../registry/clock.ts'
 import { checkSource, isOfSource } from '../registry/connections.ts'
 import { checkRun } from '../registry/run-claims.ts'
-import { brokenLog, ChangeSpool } from './change-spool.ts'
-import { commitPiece, type LogTable, type Piece } from './commit-log.ts'
+import { commitPiece, type LogTable } from './commit-log.ts'
 import type { IngestionDeps, IngestionRun } from './ingestion-run.ts'
+import { atLake, LakeAway } from './lake-away.ts'
 import type { LoadedSource } from './load-source.ts'
 import { takesIncrements } from './load-table.ts'
+import { nextPiece, streamOf } from './log-piece.ts'
 import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound } from './source-tables.ts'
+import { spooledPiece, spoolLog } from './spool-log.ts'
 
 /** What a run does with any table, for those of a log. */
 export interface LogHooks {
@@ -61,11 +55,6 @@ export interface LogHooks {
 
 /** How often a run begins a log anew, or reads tables whole that the log could not tell of. */
 const PASSES = 4
-/**
- * A piece of the log is applied when it has come to so much, at the next checkpoint. Four times that, of narrow rows, was more
- * than the memory that one fold has.
- */
-const PIECE_BYTES = 64 * 1024 * 1024
 
 /** Tables that failed, with why. */
 export async function ingestLog(
@@ -197,6 +186,59 @@ async function readOnce(reading: Reading): Promise<boolean> {
   }
   const { incarnations = [] } = prepared
   const read = new Map((await captureStreams(deps.pool, run.connection.id)).map((one) => [one.tableName, one]))
+  try {
+    return await readTold(reading, { name: known.name, told, read, incarnations, position, moment, anew })
+  } catch (error) {
+    if (!isSluiceError(error) || error.code !== 'position_lost') throw error
+    await begin(reading, 'the source has let go of changes that were not read yet')
+    return false
+  }
+}
+
+/** What there is to be read, and from where. */
+interface Prepared {
+  /** Of the capture. */
+  readonly name: string
+  readonly told: readonly LogTable[]
+  /** By name. */
+  readonly read: ReadonlyMap<string, CaptureStream>
+  readonly incarnations: readonly TableIncarnation[]
+  readonly position: ChangePosition
+  readonly moment: string
+  readonly anew: boolean
+}
+
+/** Where the lake cannot be written, the log is taken up all the same: the source need not keep it. */
+async function readTold(reading: Reading, prepared: Prepared): Promise<boolean> {
+  try {
+    return await writeTold(reading, prepared)
+  } catch (error) {
+    if (!(error instanceof LakeAway)) throw error
+    throw await takeUp(reading, prepared, error.cause)
+  }
+}
+
+async function takeUp(reading: Reading, { name, told, incarnations }: Prepared, cause: unknown): Promise<unknown> {
+  const { pool } = reading.deps
+  const { id } = reading.run.connection
+  // What came before the lake went away was committed.
+  const position = (await capture(pool, id))?.position ?? null
+  if (position === null) return cause
+  const read = new Map((await captureStreams(pool, id)).map((one) => [one.tableName, one]))
+  const goesOnFor = ({ table, mode }: LogTable) => {
+    const stream = read.get(table.name)
+    return stream?.incarnation === incarnationOf(table, incarnations) && isKeyOf(stream, mode)
+  }
+  const kept = new Set(told.filter(goesOnFor).map(({ table }) => table.name))
+  const outdated = [...read.keys()].filter((one) => !kept.has(one))
+  return spoolLog(reading, { name, position, told, kept, outdated }, cause)
+}
+
+async function writeTold(
+  reading: Reading,
+  { name, told, read, incarnations, position, moment, anew }: Prepared,
+): Promise<boolean> {
+  const { run, deps, hooks, failures } = reading
   const since = anew ? incarnations : reading.before
   const outdated = new Set<string>()
   const unread: LogTable[] = []
@@ -210,17 +252,11 @@ async function readOnce(reading: Reading): Promise<boolean> {
     if (!isSame) await hooks.say('info', `${table.name}: it was altered, or is another table, so it is read whole`)
   }
   const names = new Set(told.map(({ table }) => table.name))
-  const untold = [...read.keys()].filter((name) => !names.has(name))
+  const untold = [...read.keys()].filter((one) => !names.has(one))
   await forgetStreams(deps.pool, run.connection.id, untold)
   await readWhole(reading, unread, { since, position, moment })
   if (told.every(({ table }) => failures.has(table.name))) return true
-  try {
-    return await applyAll(reading, told, { name: known.name, outdated, incarnations, position, moment })
-  } catch (error) {
-    if (!isSluiceError(error) || error.code !== 'position_lost') throw error
-    await begin(reading, 'the source has let go of changes that were not read yet')
-    return false
-  }
+  return applyAll(reading, told, { name, outdated, incarnations, position, moment })
 }
 
 function inOwnTransaction<T>(
@@ -301,16 +337,21 @@ async function readWhole(
 async function goesOn(
   run: IngestionRun,
   { table, mode, marks }: LogTable,
-  { primaryKey }: CaptureStream,
+  stream: CaptureStream,
   deps: IngestionDeps,
 ): Promise<boolean> {
   const { connection, signal } = run
-  if (JSON.stringify(primaryKey) !== JSON.stringify(mode.primaryKey)) return false
-  const base = await deps.lake.load(rawTable(connection.tenant, connection.name, table.name), { signal })
-  if (base === null || !takesIncrements(base, mode.primaryKey)) return false
-  const { summary } = await deps.lake.scan(base, {}, signal)
-  return isOfSource(summary, connection) && isLoggedAsUsed(summary, marks)
+  if (!isKeyOf(stream, mode)) return false
+  return atLake(signal, async () => {
+    const base = await deps.lake.load(rawTable(connection.tenant, connection.name, table.name), { signal })
+    if (base === null || !takesIncrements(base, mode.primaryKey)) return false
+    const { summary } = await deps.lake.scan(base, {}, signal)
+    return isOfSource(summary, connection) && isLoggedAsUsed(summary, marks)
+  })
 }
+
+const isKeyOf = ({ primaryKey }: CaptureStream, mode: ReadMode): boolean =>
+  JSON.stringify(primaryKey) === JSON.stringify(mode.primaryKey)
 
 /** Piece by piece, to where the log stood. False: tables are to be read whole. */
 async function applyAll(
@@ -336,7 +377,7 @@ async function applyAll(
   let after = position
   reading.before = 'behind'
   for (;;) {
-    const piece = await nextPiece(reading, told, { name, after })
+    const piece = (await spooledPiece(reading, told)) ?? (await nextPiece(reading, told, { name, after }))
     try {
       const left = await commitPiece(run, piece, { moment, failures, again }, deps)
       for (const [table, error] of left.failed) {
@@ -345,12 +386,13 @@ async function applyAll(
       }
       for (const line of left.notes) await hooks.say('warn', line)
       await deps.faultPoint('log.committed')
-      await source.ack({ capture: name, position: piece.position, signal: run.signal })
+      // What was spooled before is durable up to where the source is read on.
+      if (piece.spooled === null) after = piece.position
+      await source.ack({ capture: name, position: after, signal: run.signal })
       await deps.faultPoint('log.acknowledged')
     } finally {
       await rm(piece.dir, { recursive: true, force: true })
     }
-    after = piece.position
     if (piece.isLast) {
       reading.before = incarnations
       break
@@ -363,43 +405,6 @@ async function applyAll(
   for (const table of again)
     await hooks.say('warn', `${table}: the log cannot tell what has changed, so it is read whole`)
   return again.size === 0
-}
-
-async function nextPiece(
-  { run, deps, source, failures, startedMs }: Reading,
-  told: readonly LogTable[],
-  { name, after }: { readonly name: string; readonly after: ChangePosition },
-): Promise<Piece & { readonly dir: string }> {
-  const streams = told.map((one) => ({ ...streamOf(one), ...(one.marks ? { marks: true } : {}) }))
-  const readAt = await databaseNow(deps.pool)
-  const dir = await newTenantScratch(deps.scratchDirectory, run.connection.tenant, 'log-')
-  try {
-    const room = await deps.checkStorage(run.connection.tenant)
-    const spool = new ChangeSpool(dir, streams, room)
-    let isLast = true
-    for await (const event of source.changes({ capture: name, after, streams, signal: run.signal })) {
-      if (event.kind !== 'checkpoint' && failures.has((told[event.stream] as LogTable | undefined)?.table.name ?? ''))
-        continue
-      await spool.take(event)
-      const isLong = spool.bytes >= PIECE_BYTES || performance.now() - startedMs > deps.limits.timeoutMs
-      if (event.kind !== 'checkpoint' || !isLong) continue
-      isLast = false
-      break
-    }
-    await spool.flush()
-    const { checkpoint } = spool
-    if (checkpoint === null || !spool.endsWhole) throw brokenLog('it ended without a checkpoint')
-    await deps.faultPoint('log.spooled')
-    const tables = told.map((one, at) => ({ ...one, spooled: spool.table(at) }))
-    return { dir, tables, ...checkpoint, isLast, readAt, room }
-  } catch (error) {
-    await rm(dir, { recursive: true, force: true })
-    throw error
-  }
-}
-
-function streamOf({ table: { schema, table }, mode }: LogTable): ChangeStream {
-  return { schema, table, primaryKey: mode.primaryKey }
 }
 
 export function changesNotSupported(type: string): SluiceError {

@@ -6,6 +6,7 @@ import type { Connector, Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Connection } from '../registry/connections.ts'
+import type { SpoolLimits } from '../registry/log-spool.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import type { RunLease } from '../registry/run-claims.ts'
 import { appendRunLog } from '../registry/run-progress.ts'
@@ -25,6 +26,8 @@ export interface IngestionDeps extends WaveDeps {
   /** The products in service that read from the connection. */
   productsOf(connection: Connection): Promise<readonly DeployedProduct[]>
   checkStorage(tenant: string): Promise<StorageRoom>
+  /** Of logs, while the lake cannot be written. */
+  readonly logSpool: SpoolLimits
   /** For what need not outlive the run; emptied when the runtime starts. */
   readonly scratchDirectory: string
   /** That the log of a source was lost, in the transaction that begins it anew. */

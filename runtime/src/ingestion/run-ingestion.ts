@@ -7,6 +7,7 @@ import { contractOf } from '../manifest/schema-contract.ts'
 import { backfillsOf } from '../registry/backfills.ts'
 import { databaseNow } from '../registry/clock.ts'
 import type { Connection } from '../registry/connections.ts'
+import { LOG_SPOOLED } from '../registry/log-spool.ts'
 import { saveRunResult, tableProgress } from '../registry/run-progress.ts'
 import { commitTables } from './commit-tables.ts'
 import { type HeldParts, heldParts, NOTHING_HELD, ofPart, settleParts } from './held-parts.ts'
@@ -51,13 +52,16 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
     await say(run, deps, 'warn', `${name}: it is gone; by their contracts its products go on with the rows read last`)
   }
   const failed = [...failures].flatMap(([name, failure]) => (borne.has(name) ? [] : [failure]))
-  const [error] = [...failed, ...wave.errors]
+  // Whatever else is wrong, the run is tried again for what the source must not have to keep.
+  const [error] = [...failed.filter(isSpooled), ...failed, ...wave.errors]
   const parts = await settleParts(run, { tables, failures, wave, held }, deps.pool)
   if (error === undefined) return { products: wave.outcomes, ...parts }
   if (run.isFollowing !== true || (tables.length > 0 && failures.size === tables.length)) throw error
   await saveRunResult(deps.pool, run.lease, { products: wave.outcomes, partial: true, ...parts })
   throw ofPart(error)
 }
+
+const isSpooled = (error: unknown): boolean => isSluiceError(error) && error.code === LOG_SPOOLED
 
 /** Whether products go on with the rows that were read last: the table is gone, and the contract of each says so. */
 function isBorne({ name, inputs }: SourceTable, failures: ReadonlyMap<string, unknown>): boolean {

@@ -54,7 +54,7 @@ export type SourceCall =
 /** Of a connector that reads a log. */
 export type ChangeCall =
   | { readonly method: 'changes.judges' }
-  | { readonly method: 'changes.refusals'; readonly streams: readonly ChangeStream[] }
+  | { readonly method: 'changes.refusals'; readonly capture?: string; readonly streams: readonly ChangeStream[] }
   | {
       readonly method: 'changes.prepare'
       readonly capture: string

@@ -130,6 +130,9 @@ test('positions, refusals and health come as they were said, and no others', asy
     [await walled({ refusals: async () => [] }).judges(signal), await walled({}).judges(signal)],
     [true, false],
   )
+  const ofCapture = async ({ capture }: { readonly capture?: string }) => (capture === 'c' ? refused : [])
+  assert.deepEqual(await walled({ refusals: ofCapture }).refusals?.(request), refused)
+  assert.deepEqual(await walled({ refusals: ofCapture }).refusals?.({ streams: STREAMS, signal }), [])
   const many = Array.from({ length: 3 }, () => refused[0] as (typeof refused)[0])
   await assert.rejects(walled({ refusals: async () => many }).refusals?.(request) as Promise<unknown>, {
     code: 'source_answer_invalid',

@@ -31,9 +31,9 @@ export function walledChanges(call: Caller): WalledChanges {
       const [answer] = await partsOf(call({ method: 'changes.judges' }, 'callMs', signal))
       return answer === true
     },
-    async refusals({ streams, signal }) {
-      const parts = await partsOf(call({ method: 'changes.refusals', streams }, 'callMs', signal))
-      return believed(() => refusalsOf(parts, streams.length))
+    async refusals({ signal, ...asked }) {
+      const parts = await partsOf(call({ method: 'changes.refusals', ...asked }, 'callMs', signal))
+      return believed(() => refusalsOf(parts, asked.streams.length))
     },
     async prepare({ capture, streams, anew = false, signal }) {
       const asked = { method: 'changes.prepare', capture, streams, anew } as const

@@ -3,6 +3,7 @@ import { after, beforeEach, describe, it } from 'node:test'
 import { inTransaction } from '../database/pools.ts'
 import type { Principal } from '../flow.ts'
 import { deleteConnection } from '../registry/connections.ts'
+import { LOG_SPOOLED } from '../registry/log-spool.ts'
 import { SCHEDULE_JOB } from '../registry/schedule-job.ts'
 import { refreshSetter, type Schedule, scheduledOf, setSchedule } from '../registry/schedules.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
@@ -158,6 +159,18 @@ describe('a tick', () => {
     }
     await turn()
     assert.equal((await runs()).length, 3)
+  })
+
+  it('after a run that took up the log for a lake that is away waits no longer: it is to take up more', async () => {
+    await schedule()
+    for (const code of ['source_unreachable', LOG_SPOOLED, LOG_SPOOLED, 'log_spool_full']) {
+      await hoursPass(3)
+      await turn()
+      await end('failed')
+      await pool.query('update runs set error = $2 where connection_id = $1 and error is null', [id, { code }])
+      const { failures } = await seen()
+      assert.equal(failures.count, code === 'log_spool_full' ? 2 : 1, code)
+    }
   })
 
   it('after failures waits ever longer, says so, and one success closes the breaker', async () => {

@@ -133,3 +133,15 @@ describe('what an endpoint is given', () => {
     assert.deepEqual(configFor(own, plan), { ...own, text_columns: ['email'] })
   })
 })
+
+it('a twin without any of the columns that a history is of has the current state alone', () => {
+  const omitting = { ...RULES, strategies: { ...RULES.strategies, 'pii.name': 'omit' } }
+  const plan = named(planVariants(PEOPLE, [], omitting), 'masked')
+  for (const history_mode of ['type_2', 'type_3']) {
+    const of = (...tracked_columns: string[]) => configFor({ history_mode, tracked_columns }, plan)
+    assert.deepEqual(of('name'), { history_mode: 'current', tracked_columns: [] })
+    assert.deepEqual(of('name', 'email'), { history_mode, tracked_columns: ['email'] })
+  }
+  const none = { history_mode: 'current', tracked_columns: [] }
+  assert.deepEqual(configFor(none, plan), none)
+})

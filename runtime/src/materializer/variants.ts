@@ -151,13 +151,22 @@ export function configFor(
   // Of a plugin's own config nothing else is known: other words in it are no columns.
   const omitted = new Set(plan.masks.map(({ column }) => column).filter((name) => !present.has(name)))
   const hidden = new Set(plan.masks.filter((mask) => mask.strategy !== 'hash').map((mask) => mask.column))
-  return Object.fromEntries(
+  const visible = Object.fromEntries(
     Object.entries(config).map(([key, value]) => {
       if (!Array.isArray(value)) return [key, value]
       if (key === 'continuous_aggregates') return [key, value.map((entry) => visibleAggregate(entry, hidden))]
       return [key, value.filter((name) => !omitted.has(name))]
     }),
   )
+  return tracksNothing(config, visible) ? { ...visible, history_mode: 'current' } : visible
+}
+
+/** A history of columns that the twin has not is none: its store would refuse it, and its readers would stay with what was before. */
+function tracksNothing(
+  { tracked_columns: declared }: Readonly<Record<string, unknown>>,
+  { tracked_columns: left }: Readonly<Record<string, unknown>>,
+): boolean {
+  return Array.isArray(declared) && declared.length > 0 && Array.isArray(left) && left.length === 0
 }
 
 function visibleAggregate(entry: unknown, hidden: ReadonlySet<string>): unknown {

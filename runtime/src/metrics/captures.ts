@@ -3,6 +3,7 @@ import type pg from 'pg'
 import { Gauge, type Registry } from 'prom-client'
 import { CAPTURE_STATES, captureLoad } from '../registry/captures.ts'
 import { FOLLOW_STATES, followLoad } from '../registry/follows.ts'
+import { spoolLoad } from '../registry/log-spool.ts'
 
 export function captureMetrics(registry: Registry, pool: pg.Pool): void {
   const bytes = new Gauge({
@@ -28,6 +29,35 @@ export function captureMetrics(registry: Registry, pool: pg.Pool): void {
     },
   })
   for (const state of CAPTURE_STATES) for (const metric of [logs, bytes]) metric.set({ state }, 0)
+}
+
+export function logSpoolMetrics(registry: Registry, pool: pg.Pool): void {
+  const registers = [registry]
+  const pieces = new Gauge({ name: 'sluice_log_spool_pieces', help: 'Pieces that they are kept in.', registers })
+  const age = new Gauge({
+    name: 'sluice_log_spool_age_seconds',
+    help: 'How long the oldest of them has waited for the lake.',
+    registers,
+  })
+  const full = new Gauge({
+    name: 'sluice_log_spool_full',
+    help: 'Connections of whose log no more is taken up: there is no room.',
+    registers,
+  })
+  new Gauge({
+    name: 'sluice_log_spool_bytes',
+    help: 'Bytes of logs of sources that were taken up while the lake could not be written, and wait for it.',
+    registers,
+    async collect() {
+      // As above: while the registry does not answer, what it last said stays.
+      const found = await spoolLoad(pool).catch(() => null)
+      if (found === null) return
+      this.set(found.bytes)
+      pieces.set(found.pieces)
+      age.set(found.ageSeconds)
+      full.set(found.full)
+    },
+  })
 }
 
 export function followMetrics(registry: Registry, pool: pg.Pool): void {

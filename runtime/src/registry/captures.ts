@@ -9,13 +9,27 @@ export interface Capture {
   /** What the source calls it. */
   readonly name: string
   readonly generation: number
-  /** Null: the log is to be begun anew, and all tables to be read whole. */
+  /**
+   * Up to where it is in the lake or spooled: what the source may forget. Null: the log is to be begun anew, and all tables to
+   * be read whole.
+   */
   readonly position: ChangePosition | null
+  readonly spool: SpooledLog
   readonly sourceTime: Date | null
   readonly positionedAt: Date | null
   readonly lostReason: string | null
   readonly lostAt: Date | null
   readonly health: CaptureHealth | null
+}
+
+/** What was read of it and is not in the lake yet: see `log-spool.ts`. */
+export interface SpooledLog {
+  readonly pieces: number
+  /** Compressed and sealed. */
+  readonly bytes: number
+  readonly since: Date | null
+  /** Since when there is no room for more. */
+  readonly fullAt: Date | null
 }
 
 export interface CaptureHealth {
@@ -36,7 +50,7 @@ export interface CaptureStream {
   readonly settled: boolean
 }
 
-interface CaptureRow extends Omit<Capture, 'position' | 'health'> {
+interface CaptureRow extends Omit<Capture, 'position' | 'health' | 'spool'> {
   readonly lineage: string | null
   readonly order: string | null
   readonly healthState: CaptureHealth['state'] | null
@@ -45,20 +59,33 @@ interface CaptureRow extends Omit<Capture, 'position' | 'health'> {
   readonly message: string | null
   readonly remedy: string | null
   readonly checkedAt: Date | null
+  readonly pieces: number
+  readonly bytes: number
+  readonly since: Date | null
+  readonly fullAt: Date | null
 }
 
-const COLUMNS = `connection_id as "connectionId", tenant, name, generation, lineage, position as "order",
+/** Whether pieces go on from what the lake has. */
+export const IS_SPOOLED = `(spooled_generation = generation and spooled_after = position)`
+const IF_SPOOLED = `case when ${IS_SPOOLED} then`
+
+const COLUMNS = `connection_id as "connectionId", tenant, name, generation, lineage,
+  ${IF_SPOOLED} spooled_position else position end as "order",
+  ${IF_SPOOLED} spooled_pieces else 0 end as pieces, ${IF_SPOOLED} spooled_bytes else 0 end as bytes,
+  ${IF_SPOOLED} spooled_since end as since, spool_full_at as "fullAt",
   source_time as "sourceTime", positioned_at as "positionedAt", lost_reason as "lostReason", lost_at as "lostAt",
   health as "healthState", retained_bytes as "retainedBytes", limit_bytes as "limitBytes", health_message as message,
   health_remedy as remedy, checked_at as "checkedAt"`
 
 function captureOf(row: CaptureRow): Capture {
-  const { lineage, order, healthState, retainedBytes, limitBytes, message, remedy, checkedAt, ...capture } = row
+  const { lineage, order, healthState, retainedBytes, limitBytes, message, remedy, checkedAt, ...rest } = row
+  const { pieces, bytes, since, fullAt, ...capture } = rest
   const health =
     healthState === null || checkedAt === null
       ? null
       : { state: healthState, retainedBytes, limitBytes, message: message ?? '', remedy, checkedAt }
-  return { ...capture, position: lineage === null || order === null ? null : { lineage, order }, health }
+  const position = lineage === null || order === null ? null : { lineage, order }
+  return { ...capture, position, spool: { pieces, bytes, since, fullAt }, health }
 }
 
 /** Of one connection of one installation: its id is no other's. */
@@ -87,6 +114,7 @@ export async function ensureCapture(
   return captureOf(row)
 }
 
+/** Up to there the lake has all. Nothing is moved where pieces are spooled: see `takenPiece`. */
 export async function savePosition(
   tx: Transaction,
   connectionId: string,
@@ -97,19 +125,24 @@ export async function savePosition(
     tx,
     'keeping the position in the log',
     `update captures set lineage = $2, position = $3, source_time = coalesce($4, source_time),
-       positioned_at = clock_timestamp() where connection_id = $1`,
+       positioned_at = clock_timestamp(), spool_full_at = null
+     where connection_id = $1 and ${IS_SPOOLED} is not true`,
     [connectionId, position.lineage, position.order, sourceTime],
   )
 }
 
+export const NO_PIECES = `spooled_generation = null, spooled_after = null, spooled_position = null, spooled_pieces = 0,
+  spooled_bytes = 0, spooled_since = null`
+
 /** All tables are read whole, after the log was begun anew. */
 export async function beginGeneration(tx: Transaction, connectionId: string, reason: string): Promise<void> {
   await change(tx, 'beginning a log anew', 'delete from capture_streams where connection_id = $1', [connectionId])
+  await change(tx, 'beginning a log anew', 'delete from log_pieces where connection_id = $1', [connectionId])
   await change(
     tx,
     'beginning a log anew',
     `update captures set lineage = null, position = null, generation = generation + 1, lost_reason = $2,
-       lost_at = clock_timestamp() where connection_id = $1`,
+       lost_at = clock_timestamp(), spool_full_at = null, ${NO_PIECES} where connection_id = $1`,
     [connectionId, reason],
   )
 }

@@ -58,6 +58,7 @@ import { formerProducts } from './migrations/104-former-products.ts'
 import { masksOfEpochs } from './migrations/105-masks-of-epochs.ts'
 import { clock } from './migrations/108-clock.ts'
 import { twoPlaces } from './migrations/109-two-places.ts'
+import { logSpool } from './migrations/110-log-spool.ts'
 import { leftRuns } from './migrations/112-left-runs.ts'
 
 /**
@@ -126,6 +127,7 @@ export const registryMigrations: MigrationList = {
     masksOfEpochs,
     clock,
     twoPlaces,
+    logSpool,
     leftRuns,
   ],
 }

@@ -2,6 +2,7 @@
 import type { Principal } from '../flow.ts'
 import { type Actor, actorOf } from './actor.ts'
 import { issuedAtMs } from './application-keys.ts'
+import { LOG_SPOOLED } from './log-spool.ts'
 import { holdQueue, type RunState, type RunTrigger } from './runs.ts'
 import { change, json, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
 
@@ -254,6 +255,7 @@ export async function failuresOf(
     `select s.id, r.state, r.finished_at as "finishedAt" from schedules s cross join lateral (
        select case when r.result ? 'partial' then 'succeeded' else r.state end as state, r.finished_at, r.created_at, r.id from runs r
        where r.${kind}_id = s.${kind}_id and r.state in ('failed', 'succeeded') and r.created_at >= s.since
+         and r.error ->> 'code' is distinct from '${LOG_SPOOLED}'
        order by r.created_at desc, r.id desc limit ${MOST_FAILURES}) r
      where s.id = any($1) order by s.id, r.created_at desc, r.id desc`,
     [ids],

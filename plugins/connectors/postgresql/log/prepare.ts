@@ -103,14 +103,7 @@ async function makeSlot(session: Session, name: string, version: number): Promis
     await session.query(`SELECT pg_create_logical_replication_slot($1, 'pgoutput'${failover})`, [name])
   } catch (error) {
     const state = sqlState(error)
-    if (state === '53400') {
-      throw unable('CONFIG', 'all its replication slots are taken', {
-        code: 'changes_no_slot',
-        remedy:
-          'Drop slots that nobody reads (SELECT slot_name FROM pg_replication_slots WHERE NOT active; then SELECT ' +
-          "pg_drop_replication_slot('…');), or raise max_replication_slots and restart the server.",
-      })
-    }
+    if (state === '53400') throw noSlot()
     if (state === '57014' || state === '55P03') {
       throw unable('TRANSIENT', 'a transaction that was open all the while keeps its log from being begun', {
         code: 'changes_writers_open',
@@ -120,4 +113,22 @@ async function makeSlot(session: Session, name: string, version: number): Promis
     }
     throw error
   }
+}
+
+function noSlot() {
+  return unable('CONFIG', 'all its replication slots are taken', {
+    code: 'changes_no_slot',
+    remedy:
+      'Drop slots that nobody reads (SELECT slot_name FROM pg_replication_slots WHERE NOT active; then SELECT ' +
+      "pg_drop_replication_slot('…');), or raise max_replication_slots and restart the server.",
+  })
+}
+
+const ROOM = `SELECT current_setting('max_replication_slots')::int > count(*) AS free FROM pg_replication_slots`
+
+/** That the slot of a capture is there, or could be made by now. */
+export async function requireRoom(session: Session, capture: string): Promise<void> {
+  if ((await slotsOf(session, capture)).length > 0) return
+  const [room] = await session.query<{ readonly free: boolean }>(ROOM)
+  if (room?.free !== true) throw noSlot()
 }

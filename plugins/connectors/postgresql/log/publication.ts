@@ -65,9 +65,22 @@ export async function refusalsOf(
   way: Way,
   session: Session,
   streams: readonly ChangeStream[],
+  capture?: string,
 ): Promise<readonly RefusedStream[]> {
   const facts = await requireAble(session)
-  return (await judgeAll(way, session, streams, facts, null)).refused
+  if (capture === undefined) return (await judgeAll(way, session, streams, facts, null)).refused
+  const there = await publicationOf(session, captureName(capture))
+  if (there && !there.owned) return publishedByOthers(way, session, { capture, streams }, facts, there)
+  const { refused } = await judgeAll(way, session, streams, facts, null)
+  if (!there) await requireCreator(session, facts)
+  return refused
+}
+
+async function requireCreator(session: Session, facts: ServerFacts): Promise<void> {
+  const [right] = await session.query<{ readonly may: boolean }>(
+    `SELECT has_database_privilege(current_database(), 'CREATE') AS may`,
+  )
+  if (right?.may !== true) throw noCreate(facts)
 }
 
 /** Gives what is refused. */

@@ -5,7 +5,7 @@ import { inKeptSession, type Session, type Way } from '../session.ts'
 import { awaitChanges } from './await-changes.ts'
 import { readLog } from './changes.ts'
 import { lsnText, placeOf } from './position.ts'
-import { prepareLog } from './prepare.ts'
+import { prepareLog, requireRoom } from './prepare.ts'
 import { dropPublication, refusalsOf } from './publication.ts'
 import { captureName, dropSlot, freeSlot, lockCapture, slotAt, slotsOf } from './slot.ts'
 
@@ -13,7 +13,12 @@ export function changeSource(way: Way, untilClosed: (signal: AbortSignal) => Abo
   const within = <T>(signal: AbortSignal, work: (session: Session) => Promise<T>) =>
     inSession(way, untilClosed(signal), work)
   return {
-    refusals: ({ streams, signal }) => within(signal, (session) => refusalsOf(way, session, streams)),
+    refusals: ({ capture, streams, signal }) =>
+      within(signal, async (session) => {
+        const refused = await refusalsOf(way, session, streams, capture)
+        if (capture !== undefined) await requireRoom(session, capture)
+        return refused
+      }),
     prepare: (request) => within(request.signal, (session) => prepareLog(way, session, request)),
     changes: (request) => readLog(way, { ...request, signal: untilClosed(request.signal) }),
     awaitChanges: (request) => awaitChanges(way, { ...request, signal: untilClosed(request.signal) }),

@@ -17,7 +17,8 @@ export async function serveChanges(
     case 'changes.judges':
       return line.tell({ kind: 'part', part: source.refusals !== undefined })
     case 'changes.refusals': {
-      const refused = (await source.refusals?.({ streams: call.streams, signal })) ?? []
+      const { method: _, ...asked } = call
+      const refused = (await source.refusals?.({ ...asked, signal })) ?? []
       for (const part of refused) await line.tell({ kind: 'part', part })
       return
     }

@@ -17,6 +17,7 @@ import { productPaused } from '../../materializer/pauses.ts'
 import { withProductLock } from '../../materializer/product-lock.ts'
 import { lakeTable, tablesOfProduct } from '../../materializer/variants.ts'
 import { appendAudit } from '../../registry/audit.ts'
+import { forgetStreams } from '../../registry/captures.ts'
 import { endpointStates } from '../../registry/endpoint-states.ts'
 import {
   type ErasedProduct,
@@ -27,6 +28,7 @@ import {
   openErasure,
 } from '../../registry/erasures.ts'
 import { endExportsOf, forgetExport } from '../../registry/exports.ts'
+import { eraseSpooled } from '../../registry/log-spool.ts'
 import { PREVIEW } from '../../registry/previews.ts'
 import { type Product, pauseOf } from '../../registry/products.ts'
 import { newestPush, oldestPush } from '../../registry/push-spool.ts'
@@ -84,6 +86,7 @@ export async function runErasure(run: IngestionRun, id: string, deps: ErasureDep
   const erasing = { run, erasure, raw, members: await membersOf(run, raw, erasure, deps), deps }
   await countBefore(erasing)
   if (connection.connectorType === PUSH_TYPE) await takePushed(erasing)
+  await forgetSpooled(erasing)
   const quarantined = await eraseRaw(run, erasure.table, erasure.key, deps)
   await say(erasing, `${erasure.table}: the raw table has the row no more, and nothing of what it was before`)
   await run.toTransforms()
@@ -180,6 +183,19 @@ async function takePushed({ run, erasure, deps }: Erasing): Promise<void> {
   if (failed !== undefined) throw failed
   const left = await oldestPush(deps.pool, place)
   if (left !== null && left <= upTo) throw unfinished(`what was pushed to ${erasure.table}`)
+}
+
+/** What was taken up of the source's log would bring it back. Without it the log cannot tell the table: it is read whole. */
+async function forgetSpooled({ run, erasure, deps }: Erasing): Promise<void> {
+  const { connection, lease } = run
+  const isGone = await inTransaction(deps.pool, async (tx) => {
+    await checkRun(tx, lease)
+    const found = await eraseSpooled(tx, connection.id, erasure.table)
+    if (found) await forgetStreams(tx, connection.id, [erasure.table])
+    return found
+  })
+  const text = `${erasure.table}: what waited of the source’s log is gone, and the next sync reads the table whole`
+  if (isGone) await appendRunLog(deps.pool, lease, 'info', text)
 }
 
 async function makeProducts({ run, members, deps }: Erasing): Promise<readonly ProductOutcome[]> {

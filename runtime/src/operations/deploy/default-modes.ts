@@ -153,11 +153,11 @@ async function askSource(
 ): Promise<string | null> {
   if (changes?.refusals === undefined) return UNSAYABLE
   if ((await (changes as Partial<WalledChanges>).judges?.(signal)) === false) return UNSAYABLE
-  const [refused] = await changes.refusals({ streams, signal })
-  if (refused !== undefined) return sentences(`${refused.schema}.${refused.table}: ${refused.reason}`, refused.remedy)
   const known = await capture(pool, connection.id)
   const saved = known?.position ?? null
   const name = known?.name ?? captureName(connection.id)
+  const [refused] = await changes.refusals({ capture: name, streams, signal })
+  if (refused !== undefined) return sentences(`${refused.schema}.${refused.table}: ${refused.reason}`, refused.remedy)
   const { state, limitBytes, message, remedy } = await changes.health({ capture: name, saved, signal })
   if (state !== 'ok') return sentences(message, remedy)
   return limitBytes === null ? UNLIMITED : null

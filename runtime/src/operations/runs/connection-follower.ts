@@ -389,7 +389,7 @@ async function waitFor(
   tables: readonly string[],
 ): Promise<Pick<Wait, 'capture' | 'after' | 'streams'> | null> {
   const known = await capture(tx, connection.id)
-  if (known === null || known.position === null) return null
+  if (known === null || known.position === null || known.spool.pieces > 0) return null
   const read = await captureStreams(tx, connection.id)
   const isRead = (name: string) => read.some(({ tableName, settled }) => tableName === name && settled)
   if (!tables.every(isRead)) return null

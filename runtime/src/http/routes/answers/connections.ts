@@ -90,6 +90,17 @@ const SourceLog = nullable(
       checked_at: nullable(time()),
       begun_anew_at: nullable(time()),
       begun_anew_reason: nullable(text()),
+      spooled: Type.Object(
+        {
+          bytes: count('Compressed.'),
+          pieces: count('Each is applied by itself, in the order of the log.'),
+          since: nullable(time()),
+          full_since: nullable(
+            Type.String({ format: 'date-time', description: 'Since when no more is taken up, for lack of room.' }),
+          ),
+        },
+        { description: 'What was taken up of it while the lake could not be written, and is not in the lake yet.' },
+      ),
     },
     { description: 'The log that inputs in mode cdc are read by; null: none is.' },
   ),

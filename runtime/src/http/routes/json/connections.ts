@@ -5,7 +5,8 @@ import type { Connection } from '../../../registry/connections.ts'
 import { iso } from './times.ts'
 
 /** How far the log of a source was read, and what the source keeps of it for us. */
-export function captureJson({ name, generation, sourceTime, positionedAt, lostReason, lostAt, health }: Capture) {
+export function captureJson(capture: Capture) {
+  const { name, generation, sourceTime, positionedAt, lostReason, lostAt, health, spool } = capture
   return {
     capture: name,
     generation,
@@ -19,6 +20,12 @@ export function captureJson({ name, generation, sourceTime, positionedAt, lostRe
     checked_at: iso(health?.checkedAt ?? null),
     begun_anew_at: iso(lostAt),
     begun_anew_reason: lostReason,
+    spooled: {
+      bytes: spool.bytes,
+      pieces: spool.pieces,
+      since: iso(spool.since),
+      full_since: iso(spool.fullAt),
+    },
   }
 }
 
