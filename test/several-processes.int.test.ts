@@ -1,12 +1,13 @@
 /** Several processes of one runtime at one port: whichever answers, the answer is the same, and any may end at any time. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import koffi from 'koffi'
 import pg from 'pg'
 import { type Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
@@ -90,13 +91,14 @@ const developers = new Map<string, Client>()
 const tokenOf = (tenant: string, user = 'dora', group = 'svc-developers') =>
   issueToken(data, { tenant, groups: [group], user }, { ttlS: 36_000 })
 
-async function start(): Promise<void> {
+async function start(more: Readonly<Record<string, string>> = {}): Promise<void> {
   runtime = await RuntimeProcess.spawn(data, null, 0, undefined, undefined, {
     SLUICE_HTTP__PROCESSES: '2',
     SLUICE_WIRE__PORT: String(wirePort),
     SLUICE_LIMITS__RATE__FREE: String(RATE.perS),
     SLUICE_LIMITS__RATE__BURST: String(RATE.burst),
     SLUICE_STOP__NOTICE_MS: '2000',
+    ...more,
   })
   url = await servedAt(runtime)
   admin = await adminOf({ url, data })
@@ -195,6 +197,41 @@ function furtherProcesses(): readonly number[] {
     .map(Number)
 }
 
+const OPEN_FILES = 7
+const setLimit = koffi.load(null).func('int prlimit(int pid, int resource, const uint64_t *limit, void *former)')
+
+/** From now on the process opens no file more, also none that it is given; those that it has stay. */
+function letOpen(pid: number, files: number): void {
+  const [, hard] = /^Max open files +\d+ +(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8')) ?? []
+  assert.equal(setLimit(pid, OPEN_FILES, [files, Number(hard)], null), 0)
+}
+
+/** Files with the text, of changed rows that wait on disk for those who follow products. */
+async function spooled(text: string): Promise<readonly string[]> {
+  const found: string[] = []
+  for (const name of await readdir(join(data, 'scratch'), { recursive: true })) {
+    if (!name.endsWith('.lines')) continue
+    // It may go while it is looked for.
+    const lines = await readFile(join(data, 'scratch', name), 'utf8').catch(() => '')
+    if (lines.includes(text)) found.push(name)
+  }
+  return found
+}
+
+/** Follows the product's rows until that text has come. */
+async function follow(line: Line, text: string): Promise<void> {
+  const asked = line.begin('/api/v1/products/people/changes?from=start').end()
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    asked.once('response', resolve).once('error', reject)
+  })
+  let heard = ''
+  for await (const piece of response) {
+    heard += String(piece)
+    if (heard.includes(text)) break
+  }
+  assert.ok(heard.includes(text), heard)
+}
+
 describe('two processes at one port', { skip: process.platform !== 'linux', timeout: 900_000 }, () => {
   it('answer alike, each what is its tenant’s, from every store', async () => {
     for (const tenant of TENANTS) {
@@ -291,6 +328,53 @@ describe('two processes at one port', { skip: process.platform !== 'linux', time
     assert.deepEqual(rows, [{ city: 'acme' }])
   })
 
+  it('have nothing of a row that is erased, none of them', async () => {
+    const asAdmin = { 'x-tenant-id': 'other' }
+    const mine = '"id":9,'
+    await withLines(await tokenOf('other'), async (lines) => {
+      const found = () =>
+        Promise.all(
+          lines.map(async (line) => {
+            const { body } = await line.get(LOOKUP.replace(':7', ':9'))
+            const { status } = await line.get(REALTIME.replace(':7', ':9'))
+            const { body: counted } = await line.query('select count(*)::integer from crm.people where id = 9')
+            return [body.data?.length, status, counted.rows?.[0]?.[0]]
+          }),
+        )
+      assert.deepEqual(await found(), [
+        [1, 200, 1],
+        [1, 200, 1],
+      ])
+      const followers = await twoLines(await tokenOf('other'))
+      for (const follower of followers) await follow(follower, mine)
+      for (const follower of followers) follower.close()
+      assert.equal((await spooled(mine)).filter((name) => name.startsWith('process-2')).length, 1)
+      assert.equal((await spooled(mine)).length, 2)
+      const erasures = '/api/v1/connections/db/erasures'
+      const wanted = { table: 'public.other', key: { id: 9 }, expire_history: true }
+      const { id } = await ok(admin.post(erasures, wanted, asAdmin))
+      await until('it is erased', async () => {
+        const { state, ...erasure } = await ok(admin.get(`${erasures}/${id}`, asAdmin))
+        assert.notEqual(state, 'failed', JSON.stringify(erasure))
+        return state === 'succeeded'
+      })
+      assert.deepEqual(await spooled(mine), [])
+      await until('neither answers it', async () => JSON.stringify(await found()) === '[[0,404,0],[0,404,0]]')
+    })
+  })
+
+  it('answer for one that has no room for a connection, and it has some again when there is room', async () => {
+    const [full] = furtherProcesses()
+    assert.ok(full !== undefined)
+    const token = await tokenOf('acme')
+    letOpen(full, 3)
+    const lines = Array.from({ length: 40 }, () => new Line(token))
+    for (const { status } of await Promise.all(lines.map((line) => line.get('/healthz')))) assert.equal(status, 200)
+    for (const line of lines) line.close()
+    letOpen(full, 4096)
+    await withLines(token, async ([, second]) => assert.equal((await second.get(LOOKUP)).status, 200))
+  })
+
   it('take over what one had that was killed, and another takes its place', async () => {
     const token = await tokenOf('acme')
     await withLines(token, async ([first, second]) => {
@@ -381,6 +465,17 @@ describe('two processes at one port', { skip: process.platform !== 'linux', time
     assert.deepEqual(await runtime.lastSurvivors(), [])
     assert.deepEqual(runtime.leftovers(), [])
     for (const line of [...lines, watcher]) line.close()
+  })
+
+  it('are stopped within one deadline where one is held up, and what the others have begun ends', async () => {
+    await start({ SLUICE_STOP__DEADLINE_MS: '12000', SLUICE_STOP__NOTICE_MS: '0' })
+    const [held] = furtherProcesses()
+    assert.ok(held !== undefined)
+    process.kill(held, 'SIGSTOP')
+    assert.deepEqual(await runtime.stop(), { code: 0, signal: null })
+    assert.doesNotMatch(runtime.output, /left behind/)
+    assert.deepEqual(await runtime.lastSurvivors(), [])
+    assert.deepEqual(runtime.leftovers(), [])
   })
 
   it('all end with the first one, whichever way it ends, and another may listen', async () => {

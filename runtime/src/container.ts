@@ -63,6 +63,8 @@ export interface Assembled {
   readonly container: DependencyContainer
   readonly databases: Databases
   readonly metrics: MetricsRegistry
+  /** What this process has on disk of the tenant's files, which lie in buckets, goes; what is read just now, when it has been. */
+  forgetCopies(tenant: string): Promise<void>
   /** Makes ready what is needed soon, once the runtime serves. */
   warm(): void
 }
@@ -279,7 +281,7 @@ export async function assemble(
       logger.warn('the program that reads sources could not be bundled: its processes start slower', { message })
     })
   }
-  return { container, databases, metrics, warm }
+  return { container, databases, metrics, forgetCopies: objects.forgetCopies, warm }
 }
 
 async function migrateRegistry({ registry }: Databases, logger: Logger): Promise<void> {

@@ -28,7 +28,8 @@ interface Serving {
   readonly server: FedServer
   readonly lifecycle: Lifecycle
   metrics(): Promise<string>
-  forgetSpools(tenant: string): Promise<void>
+  /** On disk: changed rows that wait for followers, and copies of the lake's files. */
+  forgetRows(tenant: string): Promise<void>
 }
 
 /** Runs until the first process tells it to stop, or is gone. */
@@ -44,7 +45,8 @@ export function runFurther(): Promise<never> {
         serving = await startServing(begin, channel)
       },
       metrics: () => serving?.metrics() ?? '',
-      forget: (tenant: string) => serving?.forgetSpools(tenant),
+      forget: (tenant: string) => serving?.forgetRows(tenant),
+      hear: () => null,
       end: (graceMs: number) => serving?.server.end(graceMs),
     },
     hears: {
@@ -109,6 +111,9 @@ async function startServing(
   })
   const server = createFedServer(app, { maxConnections: config.limits.connections })
   assembled.warm()
-  const forgetSpools = (tenant: string) => platform.changeSpools.forgetOf(tenant)
-  return { server, lifecycle, metrics: () => metrics.metrics(), forgetSpools }
+  const forgetRows = async (tenant: string) => {
+    await platform.changeSpools.forgetOf(tenant)
+    await assembled.forgetCopies(tenant)
+  }
+  return { server, lifecycle, metrics: () => metrics.metrics(), forgetRows }
 }

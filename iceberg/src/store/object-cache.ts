@@ -15,8 +15,11 @@ export interface ObjectCacheOptions {
 }
 
 interface Copy {
+  readonly path: string
   readonly sizeBytes: number
   holders: number
+  /** It goes as soon as nobody holds it. */
+  isForgotten: boolean
 }
 
 /** Copies of objects on this machine, for engine processes, which have no network. Objects never change. */
@@ -43,7 +46,9 @@ export class ObjectCache {
     )
     const held: Copy[] = []
     const release = async () => {
-      for (const copy of held.splice(0)) copy.holders -= 1
+      const released = held.splice(0)
+      for (const copy of released) copy.holders -= 1
+      for (const copy of released) if (copy.isForgotten) await this.#remove(copy)
       await this.#shrink()
     }
     try {
@@ -68,11 +73,19 @@ export class ObjectCache {
     await this.#shrink()
   }
 
+  /** The object is no more, or may have what is to be nowhere: its copy goes, where it is held when the last holder has gone. */
   async forget(path: string): Promise<void> {
     const copy = this.#copies.get(path)
-    if (copy === undefined || copy.holders > 0) return
-    this.#drop(path, copy)
-    await rm(this.fileOf(path), { force: true })
+    if (copy === undefined) return
+    copy.isForgotten = true
+    await this.#remove(copy)
+  }
+
+  /** All copies in that folder, those that are being fetched too. */
+  async forgetIn(folder: string): Promise<void> {
+    const isIn = (path: string) => path.startsWith(`${folder}/`)
+    await Promise.allSettled([...this.#fetching].filter(([path]) => isIn(path)).map(([, fetching]) => fetching))
+    for (const path of [...this.#copies.keys()].filter(isIn)) await this.forget(path)
   }
 
   async #held(path: string, signal: AbortSignal): Promise<Copy> {
@@ -111,8 +124,14 @@ export class ObjectCache {
   #remember(path: string, sizeBytes: number): void {
     const known = this.#copies.get(path)
     if (known !== undefined) return
-    this.#copies.set(path, { sizeBytes, holders: 0 })
+    this.#copies.set(path, { path, sizeBytes, holders: 0, isForgotten: false })
     this.#bytes += sizeBytes
+  }
+
+  async #remove(copy: Copy): Promise<void> {
+    if (copy.holders > 0 || this.#copies.get(copy.path) !== copy) return
+    this.#drop(copy.path, copy)
+    await rm(this.fileOf(copy.path), { force: true })
   }
 
   #drop(path: string, copy: Copy): void {

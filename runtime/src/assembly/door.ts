@@ -1,4 +1,5 @@
 /** Where HTTP comes in: by this process alone, or by several that share the port. */
+import { rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import type { Logger } from '@sluice/sdk'
 import type { Registry as MetricsRegistry } from 'prom-client'
@@ -12,7 +13,7 @@ import { FurtherProcesses } from './further-processes.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { RuntimeLogger } from './logger.ts'
 import type { Platform } from './platform.ts'
-import { enginesOfAll } from './process-shares.ts'
+import { enginesOfAll, foldersOf } from './process-shares.ts'
 import type { Databases } from './storage.ts'
 import { answerStoreCall, optionalCalls, type StoreCall } from './store-elsewhere.ts'
 
@@ -80,6 +81,11 @@ function sharedDoor({ whole, platform, port, url, databases, logger, metrics }: 
     begin: { config: whole, url, stores: optionalCalls(platform.plugins), databases: told(databases) },
     reception,
     logger,
+    clear: (index) => {
+      const { scratch } = foldersOf(whole, { index, of: whole.http.processes })
+      // Its engines end with it, and may write until then.
+      return rm(scratch, { recursive: true, force: true, maxRetries: 5 })
+    },
     relay: (line, index) => relay(logger, line, index),
     answers: {
       metrics: scrape,
@@ -88,7 +94,7 @@ function sharedDoor({ whole, platform, port, url, databases, logger, metrics }: 
     },
   })
   processMetrics(metrics, further)
-  platform.changeSpools.forgetElsewhere = (tenant) => further.forgetSpools(tenant)
+  platform.changeSpools.forgetElsewhere = (tenant) => further.forgetRows(tenant)
   return {
     probes: [processesProbe(further, whole.http.processes)],
     scrape,

@@ -1,6 +1,5 @@
 /** The further processes that serve HTTP: started, given connections, started anew where one ends, and ended with the first. */
 import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -23,7 +22,13 @@ const STEADY_MS = 60_000
 /** Who asks for metrics waits no longer for a process that is held up. */
 const SCRAPE_MS = 2_000
 
-/** Until it is said that changed rows could not be forgotten. */
+/** Who has been asked to end what it has begun says so a little after its time at the latest; who does not is held up. */
+const SAYS_MS = 250
+
+/** Far longer than a connection takes to reach a process that is not held up. */
+const LOOK_AFTER_MS = 500
+
+/** Until it is said that rows could not be forgotten. */
 const FORGET_MS = 60_000
 
 /** All that a further process needs to know. It is told, and not read again: the file may be another by now. */
@@ -44,20 +49,32 @@ export interface FurtherOptions {
   readonly logger: Logger
   /** What they may ask the first one. */
   readonly answers: ChannelEars['answers']
+  /** Removes what one that has ended wrote for itself alone. */
+  clear(index: number): Promise<void>
   /** A whole line of the log of one of them. */
   relay(line: string, index: number): void
+}
+
+interface HowItEnded {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
 }
 
 interface Running {
   readonly child: ChildProcess
   readonly channel: ProcessChannel
-  readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
+  readonly ended: Promise<HowItEnded>
   seat: Seat | null
+  /** The last connection that it was given. */
+  given: number
+  isLookedAfter: boolean
 }
 
 export class FurtherProcesses {
   readonly #options: FurtherOptions
   readonly #running = new Map<number, Running>()
+  /** What those that have ended wrote for themselves goes: before another takes the place, and before an erasure is proved. */
+  readonly #clearing = new Map<number, Promise<void>>()
   readonly #stopping = new AbortController()
   #keeping: readonly Promise<void>[] = []
   /** How often one that ended by itself was started anew. */
@@ -95,23 +112,34 @@ export class FurtherProcesses {
     return (await Promise.all(asked)).filter((text) => text !== null)
   }
 
-  /**
-   * Resolves when none keeps changed rows of the tenant: what one that ended has left is removed when it starts anew. Rejected
-   * where one is held up for too long.
-   */
-  async forgetSpools(tenant: string): Promise<void> {
+  /** Resolves when none keeps rows of the tenant on disk, those that have ended neither. Rejected where one is held up for too long. */
+  async forgetRows(tenant: string): Promise<void> {
     const late = sleep(FORGET_MS, 'late', { ref: false })
-    const forgotten = this.#serving().map(({ channel }) => channel.ask('forget', tenant).catch(ignoreGone))
+    const forgotten = this.#serving().map(async ({ channel, ended }) => {
+      try {
+        await channel.ask('forget', tenant)
+      } catch (error) {
+        ignoreGone(error)
+        await ended
+      }
+    })
     if ((await Promise.race([Promise.all(forgotten), late])) === 'late') throw heldUp()
+    await Promise.all(this.#clearing.values())
   }
 
   drain(): void {
     for (const { channel } of this.#serving()) channel.tell('drain', null)
   }
 
-  /** Lets requests under way end for up to that long. */
+  /** Lets requests under way end for up to that long. One that is held up is killed then: the time to stop in is of all. */
   async end(graceMs: number): Promise<void> {
-    await Promise.all(this.#serving().map(({ channel }) => channel.ask('end', graceMs).catch(ignoreGone)))
+    await Promise.all(
+      this.#serving().map(async ({ child, channel }) => {
+        const late = sleep(graceMs + SAYS_MS, 'late' as const, { ref: false })
+        const said = channel.ask('end', graceMs).catch(ignoreGone)
+        if ((await Promise.race([said, late])) === 'late') child.kill('SIGKILL')
+      }),
+    )
   }
 
   /** What has not ended by then is killed. */
@@ -134,6 +162,9 @@ export class FurtherProcesses {
 
   async #start(index: number): Promise<void> {
     const { begin, reception, answers, logger } = this.#options
+    // Whoever takes the place removes what is left there.
+    await this.#clearing.get(index)?.catch(() => undefined)
+    this.#stopping.signal.throwIfAborted()
     const child = fork(LAUNCHER, [FURTHER_PROCESS], {
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
       serialization: 'advanced',
@@ -148,12 +179,13 @@ export class FurtherProcesses {
       left: (id: number) => seatOf()?.left(id),
     }
     const channel = new ProcessChannel(child, { answers, hears })
-    const ended = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
-    const running: Running = { child, channel, ended, seat: null }
+    const ended = endOf(child)
+    const running: Running = { child, channel, ended, seat: null, given: 0, isLookedAfter: false }
     this.#running.set(index, running)
     void ended.then(() => {
       running.seat?.remove()
       running.seat = null
+      this.#clear(index)
     })
     child.on('error', (error) => logger.error('a process that serves cannot be reached', { error: error.message }))
     try {
@@ -164,7 +196,31 @@ export class FurtherProcesses {
       this.#running.delete(index)
       throw error
     }
-    running.seat = reception.admit((socket, id) => channel.tell('connection', id, socket))
+    this.#clearing.delete(index)
+    running.seat = reception.admit((socket, id) => {
+      channel.tell('connection', id, socket)
+      running.given = id
+      if (!running.isLookedAfter) void this.#lookAfter(running)
+    })
+  }
+
+  /** Until it has taken what it was given: of a connection that does not reach it the system tells neither end. */
+  async #lookAfter(running: Running): Promise<void> {
+    running.isLookedAfter = true
+    try {
+      do {
+        await sleep(LOOK_AFTER_MS, undefined, { ref: false })
+        const { given } = running
+        // What was told before has been heard when this is answered.
+        if (running.seat?.isAwaited) await running.channel.ask('hear', null)
+        running.seat?.heard(given)
+      } while (running.seat?.isAwaited)
+    } catch (error) {
+      // What it was given goes to others when it has ended.
+      ignoreGone(error)
+    } finally {
+      running.isLookedAfter = false
+    }
   }
 
   /** Until the runtime stops. */
@@ -203,10 +259,26 @@ export class FurtherProcesses {
     }
   }
 
+  #clear(index: number): void {
+    const clearing = this.#options.clear(index)
+    this.#clearing.set(index, clearing)
+    // An erasure is told of it, and whoever takes the place tries again.
+    clearing.catch(() => undefined)
+  }
+
   #relay(child: ChildProcess, index: number): void {
-    if (child.stderr === null) return
+    // Without one where the system has no room for a pipe.
+    if (!child.stderr) return
     createInterface({ input: child.stderr }).on('line', (line) => this.#options.relay(line, index))
   }
+}
+
+/** Never rejects: one that the system does not start has ended, too. Why is told to who asks it something, and in the log. */
+function endOf(child: ChildProcess): Promise<HowItEnded> {
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) => resolve({ code, signal }))
+    if (child.pid === undefined) resolve({ code: null, signal: null })
+  })
 }
 
 function heldUp(): SluiceError {

@@ -55,7 +55,13 @@ export class ProcessChannel {
     const failed = (error: Error | null) => {
       if (error !== null && this.#asked.delete(id)) reject(gone(error))
     }
-    this.#send({ kind: 'ask', id, what, body }, undefined, failed)
+    try {
+      this.#send({ kind: 'ask', id, what, body }, undefined, failed)
+    } catch (error) {
+      // What cannot be copied is asked of nobody.
+      this.#asked.delete(id)
+      reject(error as Error)
+    }
     return promise
   }
 

@@ -11,7 +11,7 @@ import { type DatabaseAddress, formatAddress, parseAddress } from '../database/a
 import { type KeptServer, startKeptServer } from '../database/kept-server.ts'
 import { checkSessions } from '../database/kept-sessions.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
-import { scratchOfTenants } from '../lake/tenant-layout.ts'
+import { bucketName, scratchOfTenants } from '../lake/tenant-layout.ts'
 import type { ServiceParts } from '../plugins/services.ts'
 import { openBuckets } from './object-stores.ts'
 import { foldersOf, ONLY_PROCESS, type ProcessFolders } from './process-shares.ts'
@@ -110,6 +110,8 @@ export interface OpenedObjectStore {
    */
   readonly place: 'known' | 'moved' | 'absent'
   keepPlace(): Promise<void>
+  /** Of one tenant, on this machine's disk and in this process's folders; of a folder there are none. */
+  forgetCopies(tenant: string): Promise<void>
   close(): Promise<void>
 }
 
@@ -134,7 +136,7 @@ export async function openObjectStore(
     // Whatever comes into an empty one has been moved there.
     const keepPlace = place === 'absent' ? async () => {} : () => store.keepPlace()
     const own = { store, buckets: null, place, keepPlace } as const
-    return { ...own, engineOver: (engine) => engine, close: async () => {} }
+    return { ...own, engineOver: (engine) => engine, forgetCopies: async () => {}, close: async () => {} }
   }
   const { service: buckets, close } = await openBuckets(config, services)
   const maxCacheBytes = (config.object_store.cache_mb ?? 0) * MB
@@ -144,6 +146,7 @@ export async function openObjectStore(
     ...({ store, buckets, place: 'known', close } as const),
     keepPlace: async () => {},
     engineOver: (engine) => withObjects(engine, store.cache),
+    forgetCopies: (tenant) => store.cache.forgetIn(bucketName(tenant)),
   }
 }
 

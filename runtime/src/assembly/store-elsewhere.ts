@@ -69,7 +69,7 @@ export function storeElsewhere(
     await ask({ type, call: 'dropTenant', tenant: tenantOf(scope), target: null, rest: [] })
   }
   async function* batches(call: 'read' | 'operate', target: Target, plan: Plan): AsyncGenerator<ReadBatch> {
-    yield* await of<readonly ReadBatch[]>(call, target, toldPlan(plan))
+    yield* await inTime(plan, of<readonly ReadBatch[]>(call, target, toldPlan(plan)))
   }
   const optional: Pick<Required<ServingStore>, (typeof OPTIONAL)[number]> = {
     operate: (target, plan) => batches('operate', target, plan),
@@ -97,6 +97,27 @@ export function storeElsewhere(
 }
 
 type Plan = ReadPlan | OperationPlan
+
+/** Of a process that is held up nobody waits for longer than for a store. */
+function inTime<T>({ timeoutMs, signal }: Plan, answer: Promise<T>): Promise<T> {
+  // At 0 the store says what it says.
+  if (timeoutMs <= 0) return answer
+  const { promise, resolve, reject } = Promise.withResolvers<T>()
+  const isOver = () => reject(ended('the read has no time left', 'deadline_exceeded'))
+  const isCalledOff = () => reject(ended('the read was ended by its caller', 'aborted'))
+  const timer = setTimeout(isOver, timeoutMs)
+  signal.addEventListener('abort', isCalledOff, { once: true })
+  if (signal.aborted) isCalledOff()
+  answer.then(resolve, reject)
+  return promise.finally(() => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', isCalledOff)
+  })
+}
+
+function ended(message: string, code: string): SluiceError {
+  return new SluiceError('TRANSIENT', message, { code })
+}
 
 /** Its time travels with it; that nobody waits any more does not. */
 function toldPlan({ signal: _, ...plan }: Plan): Omit<Plan, 'signal'> {

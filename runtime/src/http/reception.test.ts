@@ -89,6 +89,27 @@ test('one that takes nothing is given no more than a few', async () => {
   await reception.close(() => undefined)
 })
 
+test('what does not reach a process is given to others, and that one is given nothing for a while', async () => {
+  const { reception, takers, join } = await opened()
+  const [first, second] = takers
+  first.seat.remove()
+  const unreached = admit(reception, false)
+  for (let at = 0; at < 4; at += 1) await join()
+  await until('both have some', () => unreached.given.size === 2 && second.given.size === 2)
+  const [one, other] = [...unreached.given.keys()].toSorted((a, b) => a - b) as [number, number]
+  // Of what was told later nobody knows yet.
+  unreached.seat.heard(one)
+  assert.equal(unreached.seat.isAwaited, true)
+  assert.equal(second.given.size, 3)
+  unreached.seat.heard(other)
+  assert.equal(unreached.seat.isAwaited, false)
+  assert.equal(second.given.size, 4)
+  assert.equal(second.seat.isAwaited, false)
+  for (let at = 0; at < 4; at += 1) await join()
+  await until('the other has them', () => second.given.size === 8)
+  await reception.close(() => undefined)
+})
+
 test('limits of connections and of an address are of all processes together', async () => {
   for (const limits of [{ maxConnections: 3 }, { maxPerAddress: 3 }]) {
     const { reception, takers, join } = await opened(limits)

@@ -20,6 +20,13 @@ export interface Seat {
   taken(id: number): Socket | null
   /** A connection that it was given has ended. */
   left(id: number): void
+  /**
+   * It has heard all that it was told up to this connection. Those that it has not taken by then have not reached it, as where it has
+   * no room for another open file: they are given to others.
+   */
+  heard(id: number): void
+  /** Whether it was given a connection that it has not taken. */
+  readonly isAwaited: boolean
   /** It is given none any more. Those that it had are forgotten, and those that it has not taken yet are given to others. */
   remove(): void
 }
@@ -29,10 +36,14 @@ interface Process {
   /** Addresses of those that it was given, until they end. */
   readonly open: Map<number, string>
   readonly untaken: Map<number, Socket>
+  /** When it was last found that a connection has not reached it. */
+  lostAtMs: number
 }
 
 /** One that is held up, or has ended unnoticed, is given no more. */
 const MOST_UNTAKEN = 16
+/** Nor is one that connections do not reach, for so long. */
+const UNREACHED_MS = 5_000
 
 export class Reception {
   readonly #options: ReceptionOptions
@@ -50,7 +61,7 @@ export class Reception {
 
   /** @param take is given connections that are paused, and tells their ends to the seat */
   admit(take: Process['take']): Seat {
-    const process: Process = { take, open: new Map(), untaken: new Map() }
+    const process: Process = { take, open: new Map(), untaken: new Map(), lostAtMs: Number.NEGATIVE_INFINITY }
     this.#processes = [process, ...this.#processes]
     return {
       taken: (id) => {
@@ -59,6 +70,10 @@ export class Reception {
         return socket
       },
       left: (id) => this.#leave(process, id),
+      heard: (id) => this.#giveLost(process, id),
+      get isAwaited() {
+        return process.untaken.size > 0
+      },
       remove: () => {
         this.#processes = this.#processes.filter((one) => one !== process)
         const untaken = [...process.untaken.values()]
@@ -105,9 +120,19 @@ export class Reception {
     process.take(socket, this.#last)
   }
 
+  #giveLost(process: Process, upTo: number): void {
+    const lost = [...process.untaken].filter(([id]) => id <= upTo)
+    if (lost.length > 0) process.lostAtMs = performance.now()
+    for (const [id, socket] of lost) {
+      this.#leave(process, id)
+      this.#receive(socket)
+    }
+  }
+
   #leastBusy(): Process | null {
     let least: Process | null = null
-    const ready = this.#processes.filter(({ untaken }) => untaken.size < MOST_UNTAKEN)
+    const reachedMs = performance.now() - UNREACHED_MS
+    const ready = this.#processes.filter(({ untaken, lostAtMs }) => untaken.size < MOST_UNTAKEN && lostAtMs < reachedMs)
     for (const process of ready.length > 0 ? ready : this.#processes) {
       if (least === null || process.open.size < least.open.size) least = process
     }

@@ -111,9 +111,20 @@ export class ChangeSpools {
     }
   }
 
-  /** Of one tenant none is kept, here and in other processes: whoever follows has them computed again. */
+  /**
+   * Of one tenant none is kept, here and in other processes, those neither that are being written: whoever follows has them
+   * computed again. Resolves when their files are gone; rejected where one cannot be removed.
+   */
   async forgetOf(tenant: string): Promise<void> {
-    for (const spool of this.#spools.values()) if (spool.isWritten && spool.tenant === tenant) this.#forget(spool)
+    const own = [...this.#spools.values()].filter((spool) => spool.tenant === tenant)
+    await Promise.all(
+      own.map(async (spool) => {
+        // Whoever waits for it is told why it failed.
+        await spool.written.catch(() => undefined)
+        for (const [key, known] of this.#spools) if (known === spool) this.#drop(key, spool)
+        await rm(spool.file, { force: true })
+      }),
+    )
     await this.forgetElsewhere(tenant)
   }
 
@@ -201,11 +212,15 @@ export class ChangeSpools {
     }
   }
 
+  #drop(key: string, spool: Spool): void {
+    this.#spools.delete(key)
+    this.#bytes -= spool.bytes
+  }
+
   #forget(spool: Spool): void {
     for (const [key, known] of this.#spools) {
       if (known !== spool) continue
-      this.#spools.delete(key)
-      this.#bytes -= spool.bytes
+      this.#drop(key, spool)
       // What cannot be removed now goes with the folder, at the next start.
       rm(spool.file, { force: true }).catch(() => undefined)
     }
