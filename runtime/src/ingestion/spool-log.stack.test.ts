@@ -355,20 +355,25 @@ test('no run is kept from renewing its lease while what it has read is compresse
   source.put('t', 2, 'two')
   const client = await lake.pool.connect()
   let done: Promise<unknown> = Promise.resolve()
+  let isOver = false
   const holdRun = async () => {
     await client.query('begin')
     await client.query(`select from runs where connection_id = $1 and state = 'running' for update`, [connection.id])
     done = (async () => {
       const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%no key update%'`
-      while ((await lake.pool.query(waits)).rowCount === 0) await sleep(20)
+      while (!isOver && (await lake.pool.query(waits)).rowCount === 0) await sleep(20)
       // The transaction is begun, and needs nothing of them any more.
       for (const name of await readdir(scratchDirectory, { recursive: true }))
         if (name.endsWith('.csv')) await rm(join(scratchDirectory, name))
     })().finally(() => client.query('commit'))
   }
-  await withoutLake(() => assert.rejects(world.sync('log.spooled', holdRun), FORGOTTEN))
-  await done
-  client.release()
+  try {
+    await withoutLake(() => assert.rejects(world.sync('log.spooled', holdRun), FORGOTTEN))
+  } finally {
+    isOver = true
+    await done
+    client.release()
+  }
   await world.sync()
   await world.isAsSource()
   await isEmpty(world)
