@@ -168,6 +168,8 @@ export class Source implements ChangeSource {
   }
 }
 
+const STRICT = { transform: 'SELECT v FROM t', engine: 'distributed' } as const
+
 export async function follow(mode: 'cdc' | 'full' = 'cdc') {
   worlds += 1
   const name = `log${worlds}`
@@ -208,7 +210,7 @@ export async function follow(mode: 'cdc' | 'full' = 'cdc') {
     ({
       inputs: NAMES.map(input),
       quality: { checks: [] },
-      compute: { trigger: 'manual', transform: 'SELECT 1' },
+      compute: { trigger: 'manual', ...(world.isStrict ? STRICT : { transform: 'SELECT 1' }) },
     }) as unknown as ManifestSet
   const world = {
     source,
@@ -217,6 +219,8 @@ export async function follow(mode: 'cdc' | 'full' = 'cdc') {
     lost,
     mode: mode as 'cdc' | 'full',
     onSchemaChange: 'evolve',
+    /** Whether the product uses `v` of `t`, and knows of no marks. */
+    isStrict: false,
     /** What may be spooled. */
     spool: { bytes: 1e9, allBytes: 1e9 },
     capture: () => capture(lake.pool, connection.id),

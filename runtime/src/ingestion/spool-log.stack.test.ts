@@ -1,19 +1,30 @@
 /** Logs that are taken up while the lake cannot be written: the source may forget them, and the lake has each change once. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { inTransaction } from '../database/pools.ts'
 import { SPOOL_FAULT_POINTS } from '../fault-points.ts'
 import { askBackfill } from '../registry/backfills.ts'
 import { captureStreams, forgetCapture, forgetStreams } from '../registry/captures.ts'
-import { eraseSpooled, spoolLoad } from '../registry/log-spool.ts'
+import { eraseSpooled, spoolLoad, spoolPiece } from '../registry/log-spool.ts'
 import { listQuarantine } from '../registry/quarantine.ts'
 import type { LogTable } from './commit-log.ts'
 import type { PieceReading } from './log-piece.ts'
-import { COLUMNS, follow, lake, masters, TENANT, type World, withoutLake } from './log-world.fixture.ts'
+import {
+  COLUMNS,
+  follow,
+  lake,
+  masters,
+  scratchDirectory,
+  TENANT,
+  type World,
+  withoutLake,
+} from './log-world.fixture.ts'
 import { spooledPiece } from './spool-log.ts'
+import { partsOf as contentOf } from './spooled-piece.ts'
 
 const FORGOTTEN = { kind: 'TRANSIENT', code: 'log_spooled' } as const
 
@@ -290,20 +301,92 @@ test('a table that was another for a while is read whole, though it is again wha
   assert.deepEqual(world.reads, ['t'])
 })
 
+/** What waits of `t`, for a table that is used so. */
+async function asUsed(world: World, used: Pick<LogTable, 'marks'> & { readonly primaryKey?: readonly string[] }) {
+  const own = await mkdtemp(join(tmpdir(), 'sluice-spooled-'))
+  const checkStorage = async () => ({ bytes: 1e9, exceeded: () => new Error('too much') })
+  const deps = { pool: lake.pool, masters, scratchDirectory: own, checkStorage, faultPoint: async () => undefined }
+  const run = { connection: world.connection, signal: AbortSignal.timeout(60_000) }
+  const { marks, primaryKey = ['id'] } = used
+  const table = { table: { name: 'public.t' }, mode: { primaryKey }, marks } as unknown as LogTable
+  const piece = await spooledPiece({ run, deps } as unknown as PieceReading, [table])
+  await rm(own, { recursive: true })
+  return piece?.tables[0]?.spooled
+}
+
+test('rows that did not come for a column, and would come by now with marks, have their table read whole', async () => {
+  const world = await begun()
+  const { source } = world
+  world.isStrict = true
+  source.reject('t', 1)
+  source.put('u', 2, 'two')
+  await withoutLake(() => assert.rejects(world.sync(), FORGOTTEN))
+  assert.equal((await asUsed(world, { marks: false }))?.mustReread, false)
+  world.isStrict = false
+  await world.sync()
+  await world.isAsSource()
+  assert.deepEqual(world.reads, ['t'])
+  await isEmpty(world)
+})
+
+test('rows that say what they lack have their table read whole where nobody heeds it any more', async () => {
+  const world = await begun()
+  const file = join(scratchDirectory, 'lacking.csv')
+  await writeFile(file, '')
+  const [segment, kinds] = [
+    { file, columns: COLUMNS, marks: true },
+    { isPlain: true, hasGone: false },
+  ]
+  const none = { rows: 0, bytes: 0, isTruncated: false, mustReread: false, rejected: 0, reasons: [], refused: [] }
+  const withoutValue = new Map([['v', 1]])
+  const spooled = { ...none, segments: [segment], kinds, withoutValue, rejectedFor: new Set<string>() }
+  const told = contentOf([{ name: 'public.t', primaryKey: ['id'], spooled }])
+  const position = { lineage: String(world.source.lineage), order: world.source.head }
+  const place = { tenant: TENANT, connectionId: world.connection.id }
+  const piece = { position, sourceTime: null, readAt: new Date() }
+  await inTransaction(lake.pool, (tx) => spoolPiece(tx, masters, place, piece, told, world.spool))
+  assert.equal((await asUsed(world, { marks: true }))?.mustReread, false)
+  assert.equal((await asUsed(world, { marks: false }))?.mustReread, true)
+})
+
+test('no run is kept from renewing its lease while what it has read is compressed', async () => {
+  const world = await begun()
+  const { source, connection } = world
+  source.put('t', 2, 'two')
+  const client = await lake.pool.connect()
+  let done: Promise<unknown> = Promise.resolve()
+  let isOver = false
+  const holdRun = async () => {
+    await client.query('begin')
+    await client.query(`select from runs where connection_id = $1 and state = 'running' for update`, [connection.id])
+    done = (async () => {
+      const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%no key update%'`
+      while (!isOver && (await lake.pool.query(waits)).rowCount === 0) await sleep(20)
+      // The transaction is begun, and needs nothing of them any more.
+      for (const name of await readdir(scratchDirectory, { recursive: true }))
+        if (name.endsWith('.csv')) await rm(join(scratchDirectory, name))
+    })().finally(() => client.query('commit'))
+  }
+  try {
+    await withoutLake(() => assert.rejects(world.sync('log.spooled', holdRun), FORGOTTEN))
+  } finally {
+    isOver = true
+    await done
+    client.release()
+  }
+  await world.sync()
+  await world.isAsSource()
+  await isEmpty(world)
+})
+
 test('rows that wait by another key than the table is read by now have it read whole', async () => {
   const world = await begun()
   world.source.put('t', 2, 'two')
   await withoutLake(() => assert.rejects(world.sync(), FORGOTTEN))
-  const scratchDirectory = await mkdtemp(join(tmpdir(), 'sluice-spooled-'))
-  const checkStorage = async () => ({ bytes: 1e9, exceeded: () => new Error('too much') })
-  const deps = { pool: lake.pool, masters, scratchDirectory, checkStorage, faultPoint: async () => undefined }
-  const run = { connection: world.connection, signal: AbortSignal.timeout(60_000) }
   for (const primaryKey of [['id'], ['id', 'v']]) {
-    const table = { table: { name: 'public.t' }, mode: { primaryKey } } as unknown as LogTable
-    const piece = await spooledPiece({ run, deps } as unknown as PieceReading, [table])
-    assert.deepEqual([piece?.tables[0]?.spooled.mustReread, piece?.tables[0]?.spooled.rows], [primaryKey.length > 1, 1])
+    const spooled = await asUsed(world, { marks: false, primaryKey })
+    assert.deepEqual([spooled?.mustReread, spooled?.rows], [primaryKey.length > 1, 1])
   }
-  await rm(scratchDirectory, { recursive: true })
 })
 
 test('a table that its source refuses keeps no run from being tried again for the others', async () => {
@@ -347,9 +430,13 @@ test('pieces that a release which knows nothing of them has passed count no more
   ])
   await lake.pool.query('delete from capture_streams where connection_id = $1', [world.connection.id])
   source.acked = source.head
+  assert.notDeepEqual(await partsOf(world), [])
   await world.sync()
   await world.isAsSource()
   assert.deepEqual(world.lost, [])
+  await isEmpty(world)
+  const counted = 'select from captures where connection_id = $1 and spooled_pieces > 0'
+  assert.equal((await lake.pool.query(counted, [world.connection.id])).rowCount, 0)
   source.put('t', 4, 'four')
   await withoutLake(() => assert.rejects(world.sync(), FORGOTTEN))
   assert.equal((await spoolOf(world))?.pieces, 1)

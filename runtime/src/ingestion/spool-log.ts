@@ -23,7 +23,7 @@ import type { SpooledTable } from './change-spool.ts'
 import type { LogTable } from './commit-log.ts'
 import { say } from './ingestion-run.ts'
 import { nextPiece, type PieceHere, type PieceReading } from './log-piece.ts'
-import { partsOf, tells, unpacked } from './spooled-piece.ts'
+import { pack, packedParts, partsOf, tells, unpacked } from './spooled-piece.ts'
 import { ANY_KINDS } from './told-kinds.ts'
 
 /** Until the lake is tried again, and more is taken up. */
@@ -72,6 +72,8 @@ async function spool({ run, deps }: PieceReading, piece: PieceHere, { kept, outd
   const told = piece.tables
     .map(({ table, mode, spooled }) => ({ name: table.name, primaryKey: mode.primaryKey, spooled }))
     .filter(({ name, spooled }) => kept.has(name) && tells(spooled))
+  // The transaction keeps the run, whose lease is renewed, and the connection: it is begun when all is compressed.
+  const packed = await pack(partsOf(told), piece.dir, signal)
   await inTransaction(
     deps.pool,
     async (tx) => {
@@ -79,7 +81,7 @@ async function spool({ run, deps }: PieceReading, piece: PieceHere, { kept, outd
       await checkSource(tx, connection)
       await forgetStreams(tx, connection.id, outdated)
       if (told.length === 0) await passSpooled(tx, connection.id, piece.position, piece.sourceTime)
-      else await spoolPiece(tx, deps.masters, place, piece, partsOf(told), deps.logSpool)
+      else await spoolPiece(tx, deps.masters, place, piece, packedParts(packed), deps.logSpool)
       await deps.faultPoint('log.keeping')
     },
     { signal },
@@ -107,7 +109,7 @@ export async function spooledPiece({ run, deps }: PieceReading, told: readonly L
       const { name } = one.table
       const parts = partsOfPiece(deps.pool, deps.masters, { tenant, connectionId }, number, name)
       const found = names.includes(name) ? await unpacked(parts, dir, tables.length) : null
-      tables.push({ ...one, spooled: found === null ? NOTHING_TOLD : ofKey(found, one) })
+      tables.push({ ...one, spooled: found === null ? NOTHING_TOLD : asUsed(found, one) })
     }
     await deps.faultPoint('log.unpacked')
     return { dir, tables, position, sourceTime, isLast: false, readAt, room, spooled }
@@ -117,10 +119,17 @@ export async function spooledPiece({ run, deps }: PieceReading, told: readonly L
   }
 }
 
-/** Rows that were told by another key say nothing of the table as it is read now. */
-function ofKey({ primaryKey, spooled }: Awaited<ReturnType<typeof unpacked>>, { mode }: LogTable): SpooledTable {
+/**
+ * Rows that were told by another key say nothing of the table as it is read now. Rows that did not come where they would come
+ * now, marked, or say what they lack where nobody heeds it any more, are what `isLoggedAsUsed` asks of the table.
+ */
+function asUsed(
+  { primaryKey, spooled }: Awaited<ReturnType<typeof unpacked>>,
+  { mode, marks }: LogTable,
+): SpooledTable {
   const isSame = JSON.stringify(primaryKey) === JSON.stringify(mode.primaryKey)
-  return isSame ? spooled : { ...spooled, mustReread: true }
+  const isLacking = marks ? spooled.rejectedFor.size > 0 : spooled.withoutValue.size > 0
+  return isSame && !isLacking ? spooled : { ...spooled, mustReread: true }
 }
 
 const saidBy = (cause: unknown): string => (isSluiceError(cause) ? `: ${cause.message}` : '')

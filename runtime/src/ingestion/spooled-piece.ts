@@ -3,7 +3,7 @@
  * it, compressed, in parts of bounded size. No row is taken apart.
  */
 import { createReadStream, createWriteStream } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline, Readable, type Transform } from 'node:stream'
 import { pipeline as piped } from 'node:stream/promises'
@@ -59,6 +59,29 @@ export async function* partsOf(tables: readonly ToldTable[]): AsyncGenerator<Tab
     }
     if (bytes > 0) yield { table: table.name, part, content: Buffer.concat(held) }
   }
+}
+
+interface PackedPart extends Omit<TablePart, 'content'> {
+  readonly file: string
+}
+
+/** Into files of `dir`, so that whoever stores them need not wait for what is compressed. */
+export async function pack(
+  parts: AsyncIterable<TablePart>,
+  dir: string,
+  signal: AbortSignal,
+): Promise<readonly PackedPart[]> {
+  const packed: PackedPart[] = []
+  for await (const { content, ...part } of parts) {
+    const file = join(dir, `packed-${packed.length}.gz`)
+    await writeFile(file, content, { signal })
+    packed.push({ ...part, file })
+  }
+  return packed
+}
+
+export async function* packedParts(packed: readonly PackedPart[]): AsyncGenerator<TablePart> {
+  for (const { file, ...part } of packed) yield { ...part, content: await readFile(file) }
 }
 
 export const tells = ({ segments, isTruncated }: SpooledTable): boolean => segments.length > 0 || isTruncated

@@ -114,7 +114,10 @@ export async function ensureCapture(
   return captureOf(row)
 }
 
-/** Up to there the lake has all. Nothing is moved where pieces are spooled: see `takenPiece`. */
+/**
+ * Up to there the lake has all. Nothing is moved where pieces are spooled: see `takenPiece`. Pieces that count no more, since a
+ * release which knows nothing of them has passed them, go.
+ */
 export async function savePosition(
   tx: Transaction,
   connectionId: string,
@@ -124,8 +127,10 @@ export async function savePosition(
   await change(
     tx,
     'keeping the position in the log',
-    `update captures set lineage = $2, position = $3, source_time = coalesce($4, source_time),
-       positioned_at = clock_timestamp(), spool_full_at = null
+    `with uncounted as (
+       delete from log_pieces where connection_id = (select connection_id from captures where connection_id = $1 and ${IS_SPOOLED} is not true))
+     update captures set lineage = $2, position = $3, source_time = coalesce($4, source_time),
+       positioned_at = clock_timestamp(), spool_full_at = null, ${NO_PIECES}
      where connection_id = $1 and ${IS_SPOOLED} is not true`,
     [connectionId, position.lineage, position.order, sourceTime],
   )
