@@ -7,7 +7,7 @@ import type { Manifests } from './manifests.ts'
 import { notePath, readNote } from './newest-note.ts'
 import { isMark, marksAmong, readMark, writeMark } from './reached-marks.ts'
 import type { ObjectStat } from './store/object-store.ts'
-import type { TableFiles } from './table-files.ts'
+import { isMissing, type TableFiles } from './table-files.ts'
 import type { TableReader, TableState } from './table-state.ts'
 
 export interface CleanResult {
@@ -187,7 +187,11 @@ async function isOlderThanNoted(files: TableFiles, state: TableState | null): Pr
   return state === null || !state.metadata['metadata-log'].some((entry) => entry['metadata-file'] === noted)
 }
 
-/** Paths of all files that the current metadata, or metadata current since then, leads to. */
+/**
+ * Paths of all files that the current metadata, or metadata current since then, leads to. What the table still has has to be
+ * there. Manifests that former metadata alone needs may have been removed: with the history that an erasure ended, or by a
+ * cleaning that was to keep them for less long. Nobody reads on from there.
+ */
 async function reachable(
   context: Omit<CleanContext, 'catalog'>,
   state: TableState,
@@ -206,18 +210,30 @@ async function reachable(
       for (const file of statisticsOf(metadata, kind)) paths.add(files.pathOf(file['statistics-path']))
     }
   }
+  const needed = new Set(state.metadata.snapshots.map((snapshot) => snapshot['manifest-list']))
   const seen = new Set<string>()
+  // Those of the current metadata come first.
   for (const list of lists) {
+    const found = <Item>(read: Promise<readonly Item[]>) => (needed.has(list) ? read : noneIfGone(read))
     paths.add(files.pathOf(list))
-    for (const manifest of await context.manifests.readList(files, list, signal)) {
+    for (const manifest of await found(context.manifests.readList(files, list, signal))) {
       if (seen.has(manifest.manifest_path)) continue
       seen.add(manifest.manifest_path)
       paths.add(files.pathOf(manifest.manifest_path))
-      const entries = await context.manifests.readEntries(files, manifest, signal)
+      const entries = await found(context.manifests.readEntries(files, manifest, signal))
       for (const entry of entries) if (entry.status !== 'deleted') paths.add(files.pathOf(entry.file.uri))
     }
   }
   return paths
+}
+
+async function noneIfGone<Item>(read: Promise<readonly Item[]>): Promise<readonly Item[]> {
+  try {
+    return await read
+  } catch (error) {
+    if (isMissing(error)) return []
+    throw error
+  }
 }
 
 /** Older metadata files that were current at the moment or later: all but those that had a successor by then. */

@@ -128,6 +128,12 @@ export function isUnreadable(error: unknown): boolean {
   return isSluiceError(error) && (error.code === 'lake_file_corrupted' || error.code === 'lake_path_foreign')
 }
 
+/** Whether a file of the table is not there at all, as the store has said. */
+export function isMissing(error: unknown): boolean {
+  const cause = isUnreadable(error) ? (error as SluiceError).cause : null
+  return cause instanceof BrokenFile && isSluiceError(cause.cause) && cause.cause.code === 'object_missing'
+}
+
 /** The same failure, met in the reading of one snapshot. */
 export function inSnapshot(error: unknown, snapshotId: string | null): unknown {
   if (!isSluiceError(error) || error.details?.['snapshot_id'] !== null || snapshotId === null) return error
