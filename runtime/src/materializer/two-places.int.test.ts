@@ -187,15 +187,18 @@ test('what an overtaken writer has written beside after the other had emptied th
 
 test('an overtaken writer neither empties the place that another serves by now, nor forgets what is left beside it', async () => {
   const { product, store } = await inTheWay()
-  let isFirst = true
+  let other: Promise<unknown> | null = null
   store.lies.provision = async (target, mode, hash) => {
-    if (isFirst) {
-      isFirst = false
-      await sync(product, store)
-    }
+    if (other === null) await (other = sync(product, store))
     return store.honest.provision(target, mode, hash)
   }
   await overtaken(product, store)
+  // He may have ended before the other, and what he had begun after that.
+  await other
+  await until('both copies have it noted', async () => {
+    const { said } = await standing(product, store)
+    return said.every((one) => /second 2 .* leftover/.test(one))
+  })
   const areKept = async () => {
     const { said, stored } = await standing(product, store)
     assert.deepEqual([said.map((one) => /second 2 .* leftover/.test(one)), stored], [[true, true], BOTH])

@@ -75,11 +75,16 @@ export interface RowsAsked {
   readonly judged: Pick<JudgedColumns, 'inputs' | 'shapes'>
 }
 
-/** Nothing is written, and no epoch made. What cannot be counted says why, and stands in no plan's way. */
-export async function planRows(platform: DeployDeps, asked: RowsAsked, signal: AbortSignal): Promise<RowsPlan> {
+/** Nothing is written, and no epoch made. What cannot be counted within the time says why, and stands in no plan's way. */
+export async function planRows(
+  platform: DeployDeps,
+  asked: RowsAsked,
+  signal: AbortSignal,
+  timeoutMs = COUNT_TIMEOUT_MS,
+): Promise<RowsPlan> {
   const why = uncountedBecause(asked)
   if (why !== null) return uncounted(why)
-  const deadline = AbortSignal.timeout(COUNT_TIMEOUT_MS)
+  const deadline = AbortSignal.timeout(timeoutMs)
   const stop = AbortSignal.any([signal, deadline])
   const { tenant } = asked.product
   try {
@@ -90,7 +95,7 @@ export async function planRows(platform: DeployDeps, asked: RowsAsked, signal: A
     signal.throwIfAborted()
     if (deadline.aborted)
       return uncounted(
-        `it takes longer than ${COUNT_TIMEOUT_MS / 1000} seconds, other counts of the tenant before it included`,
+        `it takes longer than ${timeoutMs / 1000} seconds, other counts of the tenant before it included`,
       )
     if (isSluiceError(error)) return uncounted(error.message)
     throw error

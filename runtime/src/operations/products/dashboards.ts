@@ -8,7 +8,7 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { nameInStore } from '../../materializer/places.ts'
 import { findProduct, type Product } from '../../registry/products.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { accessToCopy } from '../reads/read-view.ts'
+import { accessToCopy } from '../served/access-to-copy.ts'
 import { refuseStaleMask, type ServedProduct, servedTarget } from '../served/served-product.ts'
 import type { ProductsDeps } from './deps.ts'
 

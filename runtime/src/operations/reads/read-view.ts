@@ -3,18 +3,14 @@
  * goes with it: the next load, a few seconds or one change of policy later, starts anew.
  */
 import { hash } from 'node:crypto'
-import { CLEAR, type KeyTemplate, parseKeyTemplate, type ReadPolicy, SluiceError, type TableSchema } from '@sluice/sdk'
+import { type KeyTemplate, parseKeyTemplate, type ReadPolicy, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { Principal } from '../../flow.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
-import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
-import { asMadeBy } from '../served/as-made-by.ts'
+import { accessToCopy } from '../served/access-to-copy.ts'
 import {
-  accessTo,
-  orClear,
   type ReadAccess,
   refuseStaleMask,
-  type ServedEndpoint,
   type ServedProduct,
   type ServedTarget,
   servedTarget,
@@ -91,39 +87,6 @@ export function viewOf(product: ServedProduct, principal: Principal, asked: Aske
   if (known.size >= MAX_VIEWS) known.clear()
   known.set(key, made)
   return made
-}
-
-/** A copy that is behind the lake obeys the policy that it was made under, too: its columns are those of then. */
-export function accessToCopy(
-  product: ServedProduct,
-  endpoint: ServedEndpoint | undefined,
-  principal: Principal,
-  rules: MaskingRules,
-): ReadAccess {
-  const seen = new Set<ManifestSet>()
-  let strictest = product
-  for (;;) {
-    const access = accessTo(strictest, principal, rules, (variant) => endpoint?.targets.has(variant) ?? false)
-    const madeBy = endpoint?.targets.get(access.variant)?.madeBy
-    if (madeBy === undefined) return accessToClear(strictest, endpoint, principal, rules) ?? access
-    if (seen.has(madeBy)) return access
-    seen.add(madeBy)
-    strictest = asMadeBy(strictest, madeBy, rules)
-  }
-}
-
-/** Until the twin of the version in service has come: `orClear` of the copy in clear, by the policy that this was made under, too. */
-function accessToClear(
-  product: ServedProduct,
-  endpoint: ServedEndpoint | undefined,
-  principal: Principal,
-  rules: MaskingRules,
-): ReadAccess | null {
-  const copy = endpoint?.targets.get(CLEAR)
-  if (copy === undefined) return null
-  const access = accessTo(asMadeBy(product, copy.madeBy, rules), principal, rules, () => false)
-  const open = orClear(access, (variant) => (variant === CLEAR ? copy.masks : undefined))
-  return open.variant === CLEAR ? open : null
 }
 
 function viewsOf(product: ServedProduct, principal: Principal): Map<string, ReadView> {
