@@ -277,6 +277,12 @@ it('is nowhere afterwards, wherever the runtime was killed', async () => {
     ended.map(({ details }: Json) => details.erasure),
     [id],
   )
+  const { tables } = await ok(admin.post('/api/v1/lake/clean', {}, asAdmin))
+  assert.deepEqual(
+    tables.filter(({ error }: Json) => error !== undefined),
+    [],
+    'upkeep goes on',
+  )
   assert.deepEqual(await everythingElse(), others)
   assert.ok(((await search([OTHERS.beside]))[OTHERS.beside]?.lake as number) > 0, 'the row beside it is there')
   assert.equal((await rowsOf(stranger, `SELECT * FROM crm.people WHERE id = '${KEY}'`)).length, 1)
