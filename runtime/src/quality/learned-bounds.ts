@@ -52,10 +52,11 @@ export function levelBounds(
   const width = (end: number, by: Strictness) => Math.max(by.deviations * deviation, by.floor * untold(end))
   // A trend may go on, and may end here.
   const ends = [within(Math.min(now, next)), within(Math.max(now, next))] as const
-  // The same ones at every sensitivity, so that bounds are never the narrower the less is asked.
+  // The same ones at every sensitivity, so that bounds are never the narrower the less is asked. From half the width on: of a level
+  // that lies about as far away as is told, some values were within it and the next may not be.
   const beside = values.filter((value, at) => {
     const residual = residuals[at] as number
-    return Math.abs(residual) > width(within(value - residual), STRICTNESS.normal)
+    return Math.abs(residual) > width(within(value - residual), STRICTNESS.normal) / 2
   })
   const levels = beside.filter((value) => isRecurring(value, values, floor * untold(value)))
   const lower = [ends[0] - width(ends[0], strictness), ...levels.map((level) => level - floor * untold(level))]
