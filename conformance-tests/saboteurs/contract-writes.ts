@@ -35,25 +35,31 @@ export function afterWrite(
   }
 }
 
+/** A tracked column that becomes what it is taken for opens no state. */
+export const merging = (
+  store: Store,
+  memory: ReferenceMemory,
+  isAlike: (now: Value, was: Value) => boolean,
+): Partial<Store> =>
+  afterWrite(store, memory, (versions, { target, former, committedAt }) => {
+    if (target.config.history_mode !== 'type_2') return versions
+    const open = new Map(former.filter(({ validTo }) => validTo === null).map((one) => [one.key, one]))
+    const merged = new Set<string>()
+    const next = versions.map((one) => {
+      const was = open.get(one.key)
+      if (!was || one.validTo !== null || one.validFrom !== committedAt) return one
+      const at = (name: string) => target.schema.columns.findIndex((column) => column.name === name)
+      const cell = (version: RowVersion, name: string) => version.row[at(name)] ?? null
+      if (!(target.config.tracked_columns ?? []).every((name) => isAlike(cell(one, name), cell(was, name)))) return one
+      merged.add(one.key)
+      return { ...one, validFrom: was.validFrom }
+    })
+    return next.filter((one) => !(merged.has(one.key) && one.validTo === committedAt))
+  })
+
 export const contractWrites: readonly Saboteur[] = [
   saboteur('takes a tracked column that becomes null for unchanged', [100], (store, memory) =>
-    afterWrite(store, memory, (versions, { target, former, committedAt }) => {
-      if (target.config.history_mode !== 'type_2') return versions
-      const open = new Map(former.filter(({ validTo }) => validTo === null).map((one) => [one.key, one]))
-      const merged = new Set<string>()
-      const next = versions.map((one) => {
-        const was = open.get(one.key)
-        if (!was || one.validTo !== null || one.validFrom !== committedAt) return one
-        const isChanged = (target.config.tracked_columns ?? []).some((name) => {
-          const at = target.schema.columns.findIndex((column) => column.name === name)
-          return one.row[at] != null && !isDeepStrictEqual(one.row[at], was.row[at] ?? null)
-        })
-        if (isChanged) return one
-        merged.add(one.key)
-        return { ...one, validFrom: was.validFrom }
-      })
-      return next.filter((one) => !(merged.has(one.key) && one.validTo === committedAt))
-    }),
+    merging(store, memory, (now, was) => now === null || isDeepStrictEqual(now, was)),
   ),
   saboteur('brings the former value of a deleted row back with a row of its key', [103], (store, memory) => {
     const gone = new Map<string, RowVersion>()

@@ -12,29 +12,10 @@ import {
 } from '@sluice/sdk'
 import reference from '../reference/index.ts'
 import type { RowVersion } from '../reference/memory.ts'
-import { afterWrite } from './contract-writes.ts'
+import { afterWrite, merging } from './contract-writes.ts'
 import { type Saboteur, type Store, sabotagedPlugin, saboteur, withUpserts } from './wrap.ts'
 
 type Memory = Parameters<Parameters<typeof saboteur>[2]>[1]
-
-const at = ({ columns }: TableSchema, name: string) => columns.findIndex((column) => column.name === name)
-
-/** A tracked column that becomes what it is taken for opens no state. */
-const merging = (store: Store, memory: Memory, isAlike: (left: Value, right: Value) => boolean): Partial<Store> =>
-  afterWrite(store, memory, (versions, { target, former, committedAt }) => {
-    if (target.config.history_mode !== 'type_2') return versions
-    const open = new Map(former.filter(({ validTo }) => validTo === null).map((one) => [one.key, one]))
-    const merged = new Set<string>()
-    const next = versions.map((one) => {
-      const was = open.get(one.key)
-      if (!was || one.validTo !== null || one.validFrom !== committedAt) return one
-      const cell = (version: RowVersion, name: string) => version.row[at(target.schema, name)] ?? null
-      if (!(target.config.tracked_columns ?? []).every((name) => isAlike(cell(one, name), cell(was, name)))) return one
-      merged.add(one.key)
-      return { ...one, validFrom: was.validFrom }
-    })
-    return next.filter((one) => !(merged.has(one.key) && one.validTo === committedAt))
-  })
 
 /** The values before the last change, changed. */
 const previously = (

@@ -7,18 +7,8 @@ import { tenantScratch } from '../lake/tenant-layout.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import { askBackfill } from '../registry/backfills.ts'
 import { captureStreams } from '../registry/captures.ts'
-import { listQuarantine } from '../registry/quarantine.ts'
 import { lastReads } from '../registry/run-progress.ts'
-import {
-  COLUMNS,
-  follow,
-  lake,
-  masters,
-  type Source,
-  scratchDirectory,
-  TENANT,
-  type World,
-} from './log-world.fixture.ts'
+import { COLUMNS, follow, lake, type Source, scratchDirectory, TENANT, type World } from './log-world.fixture.ts'
 
 test('a log is read on from where it was, with deletes, and an idle run commits nothing and lets the source forget', async () => {
   const world = await follow()
@@ -167,12 +157,7 @@ test('a changed row that cannot be carried goes to the quarantine, and is served
   source.reject('t', 1)
   await world.sync()
   assert.deepEqual(await world.rows('t'), [[2, 'two']])
-  const place = { tenant: TENANT, connectionId: world.connection.id, tables: ['public.t'] }
-  const { items } = await listQuarantine(lake.pool, masters, place, { limit: 10, after: null })
-  assert.deepEqual(
-    items.map(({ key, raw }) => [key, raw]),
-    [[{ id: '1' }, 'odd']],
-  )
+  assert.deepEqual(await world.quarantined('t'), [[{ id: '1' }, 'odd']])
 })
 
 test('a table that is read in full for a while is read whole when it goes by the log again', async () => {

@@ -25,6 +25,7 @@ import { createConnection } from '../registry/connections.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import type { Product } from '../registry/products.ts'
+import { listQuarantine } from '../registry/quarantine.ts'
 import { claimRun, finishRun } from '../registry/run-claims.ts'
 import { runLog } from '../registry/run-progress.ts'
 import { enqueueRun } from '../registry/runs.ts'
@@ -231,6 +232,12 @@ export async function follow(mode: 'cdc' | 'full' = 'cdc') {
         upstreamOf: noProducts,
       }),
     snapshot: async (table: Name) => (await lake.lake.scan(ref(table))).snapshotId,
+    /** Of the rows that were put aside: their key, and what came. */
+    quarantined: async (table: Name) => {
+      const place = { tenant: TENANT, connectionId: connection.id, tables: [`public.${table}`] }
+      const { items } = await listQuarantine(lake.pool, masters, place, { limit: 10, after: null })
+      return items.map(({ key, raw }) => [key, raw])
+    },
     rows: async (table: Name) =>
       (await readScan(lake, await lake.lake.scan(ref(table))))
         .map((row) => [...row])

@@ -10,7 +10,6 @@ import { SPOOL_FAULT_POINTS } from '../fault-points.ts'
 import { askBackfill } from '../registry/backfills.ts'
 import { captureStreams, forgetCapture, forgetStreams } from '../registry/captures.ts'
 import { eraseSpooled, spoolLoad, spoolPiece } from '../registry/log-spool.ts'
-import { listQuarantine } from '../registry/quarantine.ts'
 import type { LogTable } from './commit-log.ts'
 import type { PieceReading } from './log-piece.ts'
 import {
@@ -279,12 +278,7 @@ test('columns that change between two pieces come in their order, and rows that 
   await withoutLake(() => assert.rejects(world.sync(), FORGOTTEN))
   await world.sync()
   assert.deepEqual([await world.rows('t'), world.reads], [[[2, 'two', null]], []])
-  const place = { tenant: TENANT, connectionId: world.connection.id, tables: ['public.t'] }
-  const { items } = await listQuarantine(lake.pool, masters, place, { limit: 10, after: null })
-  assert.deepEqual(
-    items.map(({ key, raw }) => [key, raw]),
-    [[{ id: '1' }, 'odd']],
-  )
+  assert.deepEqual(await world.quarantined('t'), [[{ id: '1' }, 'odd']])
 })
 
 test('a table that was another for a while is read whole, though it is again what it was', async () => {

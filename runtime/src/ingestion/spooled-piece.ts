@@ -10,28 +10,18 @@ import { pipeline as piped } from 'node:stream/promises'
 import { constants, createGunzip, createGzip } from 'node:zlib'
 import type { Column } from '@sluice/sdk'
 import type { TablePart } from '../registry/log-spool.ts'
-import type { RefusedRow } from '../registry/quarantine.ts'
 import type { LogSegment } from './change-fold.ts'
 import type { SpooledTable } from './change-spool.ts'
-import type { ToldKinds } from './told-kinds.ts'
 
 const PART_BYTES = 4 * 1024 * 1024
 const LENGTH_BYTES = 4
 
 /** Before the rows of a table: what is known of them, and how many bytes of each segment follow. */
-interface Header {
+interface Header extends Omit<SpooledTable, 'segments' | 'withoutValue' | 'rejectedFor'> {
   readonly primaryKey: readonly string[]
   readonly segments: readonly { readonly columns: readonly Column[]; readonly marks: boolean; readonly bytes: number }[]
-  readonly rows: number
-  readonly bytes: number
-  readonly isTruncated: boolean
-  readonly mustReread: boolean
-  readonly rejected: number
-  readonly reasons: readonly string[]
-  readonly refused: readonly RefusedRow[]
   readonly withoutValue: readonly (readonly [string, number])[]
   readonly rejectedFor: readonly string[]
-  readonly kinds: ToldKinds
 }
 
 export interface ToldTable {
